@@ -19,33 +19,49 @@
 namespace trireme::cuda {
 namespace {
 
-template <class T, int N, int kBlockThreads>
-__global__ void __launch_bounds__(kBlockThreads)
+constexpr int kHeldPacks = 4;  // of a thread, in flight
+
+// Calls run(c, pack) for a thread's packs of a row, several of which it loads before it uses one. run may
+// overwrite them.
+template <int N, int kStride, class T, class Run>
+__device__ inline void for_packs(const T* row, std::int64_t cols, const Run& run) {
+  for (std::int64_t begin = std::int64_t{threadIdx.x} * N; begin < cols; begin += kHeldPacks * kStride) {
+    Pack<T, N> held[kHeldPacks] = {};
+#pragma unroll
+    for (int r = 0; r < kHeldPacks; ++r) {
+      if (begin + r * kStride < cols) held[r] = load_pack<N>(row + begin + r * kStride);
+    }
+#pragma unroll
+    for (int r = 0; r < kHeldPacks; ++r) {
+      if (begin + r * kStride < cols) run(begin + r * kStride, held[r]);
+    }
+  }
+}
+
+template <class T, int N, int kBlockThreads, bool kKeepRow>
+__global__ void __launch_bounds__(kBlockThreads, 1024 / kBlockThreads)
     cross_entropy_kernel(T* logits, const std::int32_t* targets, float* row_losses, std::int64_t cols,
-                         float scale, const float* gradient_scale, bool write_gradient, bool keep_row) {
+                         float scale, const float* gradient_scale, bool write_gradient) {
+  constexpr int kStride = kBlockThreads * N;
   const std::int64_t row = blockIdx.x;
   const std::int32_t target = targets[row];
-  T* x = logits + row * cols;
-  T* kept = keep_row ? reinterpret_cast<T*>(dynamic_shared()) : x;  // a thread reads what it has written
-  const std::int64_t first = std::int64_t{threadIdx.x} * N;
-  constexpr std::int64_t kStride = std::int64_t{kBlockThreads} * N;
+  T* const x = logits + row * cols;
+  T* const kept = reinterpret_cast<T*>(dynamic_shared());  // a thread reads what it has written
   if (target < 0) {
     if (threadIdx.x == 0) row_losses[row] = 0.0f;
     if (!write_gradient) return;
     const float zeros[N] = {};
-    for (std::int64_t c = first; c < cols; c += kStride) store<N>(x + c, zeros);
+    for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += kStride) store<N>(x + c, zeros);
     return;
   }
   ExpSum own = no_exps();
-#pragma unroll 4
-  for (std::int64_t c = first; c < cols; c += kStride) {
-    const Pack<T, N> pack = load_pack<N>(x + c);
-    if (keep_row) *reinterpret_cast<Pack<T, N>*>(kept + c) = pack;
+  for_packs<N, kStride>(x, cols, [&](std::int64_t c, const Pack<T, N>& pack) {
+    if constexpr (kKeepRow) *reinterpret_cast<Pack<T, N>*>(kept + c) = pack;
     float v[N];
 #pragma unroll
     for (int i = 0; i < N; ++i) v[i] = to_float(pack.elems[i]);
     include(own, v);
-  }
+  });
   // A target beyond the vocabulary must not read beyond the row; NaN says that something is wrong.
   const float target_logit = target < cols ? to_float(x[target]) : nanf("");
   const ExpSum total = block_join<kBlockThreads>(own);  // its barrier: the target's logit is read by all
@@ -53,17 +69,15 @@ __global__ void __launch_bounds__(kBlockThreads)
   if (!write_gradient) return;
   if (gradient_scale != nullptr) scale *= *gradient_scale;
   const float factor = scale / total.sum;
-#pragma unroll 4
-  for (std::int64_t c = first; c < cols; c += kStride) {
+  for_packs<N, kStride>(kKeepRow ? kept : x, cols, [&](std::int64_t c, const Pack<T, N>& pack) {
     float v[N];
-    load<N>(kept + c, v);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      v[i] = expf(v[i] - total.max) * factor;
-      if (c + i == target) v[i] -= scale;
-    }
+    for (int i = 0; i < N; ++i) v[i] = exp_below(to_float(pack.elems[i]) - total.max) * factor;
     store<N>(x + c, v);
-  }
+  });
+  // The thread that has written the target's pack.
+  if (target >= cols || target / N % kBlockThreads != static_cast<int>(threadIdx.x)) return;
+  x[target] = from_float<T>(exp_below(target_logit - total.max) * factor - scale);
 }
 
 constexpr int kSumThreads = 512;
@@ -84,17 +98,21 @@ void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, st
               std::int64_t cols, float* row_losses) {
   const std::size_t row_bytes = static_cast<std::size_t>(cols) * sizeof(T);
   const bool keep_row = args.write_gradient && 2 * row_bytes <= max_shared_bytes(exec);
-  const auto run = [&](auto kernel, int threads) {
+  const auto run = [&](auto* kernel, int threads) {
     const std::size_t shared_bytes = keep_row ? row_bytes : 0;
     allow_shared_bytes("softmax_cross_entropy", kernel, shared_bytes);
     launch(exec, "softmax_cross_entropy", grid_of(rows), threads, shared_bytes, kernel, args.logits.as<T>(),
            args.targets.as<std::int32_t>(), row_losses, cols, args.inv_num_targets,
-           args.gradient_scale.as<float>(), args.write_gradient, keep_row);
+           args.gradient_scale.as<float>(), args.write_gradient);
   };
-  if (cols > 4096) {
-    run(cross_entropy_kernel<T, N, 512>, 512);
+  if (cols > 4096 && keep_row) {
+    run(cross_entropy_kernel<T, N, 512, true>, 512);
+  } else if (cols > 4096) {
+    run(cross_entropy_kernel<T, N, 512, false>, 512);
+  } else if (keep_row) {
+    run(cross_entropy_kernel<T, N, 128, true>, 128);
   } else {
-    run(cross_entropy_kernel<T, N, 128>, 128);
+    run(cross_entropy_kernel<T, N, 128, false>, 128);
   }
 }
 

@@ -2,11 +2,26 @@
 #pragma once
 
 #include <cfloat>
+#include <cmath>
 
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 
 namespace trireme::cuda {
+
+/// e^x for x <= 0 in two instructions, of which expf takes about eight: within 2^-21 for x from -2 on, within
+/// |x| 2^-23 below, and 0 where it would be denormal. NaN stays, -infinity gives 0.
+__device__ inline float exp_below(float x) {
+  constexpr float kLog2E = 1.4426950408889634f;
+#if defined(__CUDA_ARCH__)
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * kLog2E));
+  return power;
+#else
+  const float power = exp2f(x * kLog2E);
+  return power < FLT_MIN ? 0.0f : power;
+#endif
+}
 
 /// Sum of exp(x - max) over some elements, and their maximum. NaN in any element makes the sum NaN.
 struct ExpSum {
@@ -20,7 +35,7 @@ __device__ inline ExpSum no_exps() {
 
 __device__ inline ExpSum join(const ExpSum& a, const ExpSum& b) {
   const float max = fmaxf(a.max, b.max);
-  return {max, a.sum * expf(a.max - max) + b.sum * expf(b.max - max)};
+  return {max, a.sum * exp_below(a.max - max) + b.sum * exp_below(b.max - max)};
 }
 
 template <int N>
@@ -28,25 +43,31 @@ __device__ inline void include(ExpSum& total, const float (&x)[N]) {
   float max = total.max;
 #pragma unroll
   for (int i = 0; i < N; ++i) max = fmaxf(max, x[i]);
-  float sum = total.sum * expf(total.max - max);
+  float sum = total.sum * exp_below(total.max - max);
 #pragma unroll
-  for (int i = 0; i < N; ++i) sum += expf(x[i] - max);
+  for (int i = 0; i < N; ++i) sum += exp_below(x[i] - max);
   total = {max, sum};
 }
 
-/// Of a block, the same bits in every thread. All threads call, once in a kernel; it is a barrier.
+/// Of a block, the same bits in every thread. All threads call, once in a kernel; it is a barrier. The
+/// maximum comes first, so that all sums are scaled at once.
 template <int kBlockThreads>
 __device__ ExpSum block_join(ExpSum value) {
-  __shared__ ExpSum warps[kBlockThreads / kWarp];
+  constexpr int kWarps = kBlockThreads / kWarp;
+  __shared__ ExpSum warps[kWarps];
+  float max = value.max;
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
-    value = join(value, {__shfl_xor_sync(kAllLanes, value.max, offset),
-                         __shfl_xor_sync(kAllLanes, value.sum, offset)});
+    max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, offset));
   }
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
+  const float sum = warp_sum(value.sum * exp_below(value.max - max));
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = {max, sum};
   __syncthreads();
-  ExpSum total = warps[0];
-  for (int w = 1; w < kBlockThreads / kWarp; ++w) total = join(total, warps[w]);
+  ExpSum total{max, 0.0f};
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) total.max = fmaxf(total.max, warps[w].max);
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) total.sum += warps[w].sum * exp_below(warps[w].max - total.max);
   return total;
 }
 

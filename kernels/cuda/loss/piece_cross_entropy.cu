@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kRowThreads)
       load<N>(x + c, v);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        v[i] = expf(v[i] - max) * factor;
+        v[i] = exp_below(v[i] - max) * factor;
         if (c + i == at) v[i] -= scale;
       }
     }

@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kRowThreads)
     load<N>(x + c, v);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      v[i] = expf(v[i] - exps.max) * factor - scale * even;
+      v[i] = exp_below(v[i] - exps.max) * factor - scale * even;
       for (int k = 0; k < t.count; ++k) {
         if (t.targets[row * t.count + k] != c + i) continue;
         v[i] -= scale * (1.0f - t.smoothing) * t.weight(row, k);

@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/norm/column_tile.cuh"
 #include "kernels/cuda/pack.cuh"
+#include "kernels/cuda/reduce.cuh"
 
 namespace trireme::cuda {
 
@@ -28,26 +29,68 @@ struct ChannelMaps {
   }
 };
 
-/// Doubles of a block that puts chunks together: kWarp columns by kJoinThreads shares of the chunks.
-inline constexpr int kJoinThreads = 16;
+/// A block that puts chunks together has kJoinCols columns, a sector of memory, by kJoinShares shares of the
+/// chunks: share y takes chunks y, y + kJoinShares and so on, kJoinHeld of them in flight.
+inline constexpr int kJoinCols = 8, kJoinShares = 64, kJoinHeld = 8;
+inline constexpr int kJoinWarps = kJoinCols * kJoinShares / kWarp;
 
-/// The sum of a block's values down its kJoinThreads rows of threads, in their order, the same bits in all
-/// threads of a column. All threads call; `shared` is used for nothing else between two barriers around the
-/// call.
-__device__ inline double sum_of_shares(double value, double (&shared)[kJoinThreads][kWarp]) {
-  __syncthreads();  // the previous use of `shared` is over
-  shared[threadIdx.y][threadIdx.x] = value;
-  __syncthreads();
-  double sum = 0.0;
-  for (int y = 0; y < kJoinThreads; ++y) sum += shared[y][threadIdx.x];
+/// Two numbers of a column.
+struct ChannelSums {
+  double first, second;
+
+  __device__ void add(const ChannelSums& other) {
+    first += other.first;
+    second += other.second;
+  }
+};
+
+/// The sum over the running thread's share of the chunks of term(chunk, first, second), of the two floats of
+/// each chunk and column: partials[chunk, 2, cols].
+template <class Term>
+__device__ ChannelSums sum_of_chunks(const RowChunks& chunks, const float* partials, std::int64_t col,
+                                     const Term& term) {
+  ChannelSums sum{0.0, 0.0};
+  const int count = static_cast<int>(chunks.count);
+  for (int begin = threadIdx.y; begin < count; begin += kJoinHeld * kJoinShares) {
+    float first[kJoinHeld] = {}, second[kJoinHeld] = {};
+#pragma unroll
+    for (int r = 0; r < kJoinHeld; ++r) {
+      const std::int64_t p = begin + r * kJoinShares;
+      if (p >= count) continue;
+      first[r] = partials[2 * p * chunks.cols + col];
+      second[r] = partials[(2 * p + 1) * chunks.cols + col];
+    }
+#pragma unroll
+    for (int r = 0; r < kJoinHeld; ++r) {
+      const int p = begin + r * kJoinShares;
+      if (p < count) sum.add(term(p, first[r], second[r]));
+    }
+  }
   return sum;
 }
 
-/// Launches a kernel that puts chunks together: a block for kWarp columns.
+/// The sum over a block's shares, for the threads of the first share. All threads call, once in a kernel.
+__device__ inline ChannelSums sum_of_shares(ChannelSums own) {
+  __shared__ ChannelSums shared[kJoinWarps][kJoinCols];
+#pragma unroll
+  for (int offset = kJoinCols; offset < kWarp; offset *= 2) {
+    own.add({__shfl_xor_sync(kAllLanes, own.first, offset), __shfl_xor_sync(kAllLanes, own.second, offset)});
+  }
+  constexpr int kWarpShares = kWarp / kJoinCols;
+  if (threadIdx.y % kWarpShares == 0) shared[threadIdx.y / kWarpShares][threadIdx.x] = own;
+  __syncthreads();
+  ChannelSums sum{0.0, 0.0};
+  if (threadIdx.y != 0) return sum;
+#pragma unroll
+  for (int w = 0; w < kJoinWarps; ++w) sum.add(shared[w][threadIdx.x]);
+  return sum;
+}
+
+/// Launches a kernel that puts chunks together: a block for kJoinCols columns.
 template <class... Params, class... Args>
 void launch_join(const KernelContext& exec, const char* op, std::int64_t cols, void (*kernel)(Params...),
                  Args&&... args) {
-  launch(exec, op, grid_of(ceil_div(cols, kWarp)), dim3(kWarp, kJoinThreads), 0, kernel,
+  launch(exec, op, grid_of(ceil_div(cols, kJoinCols)), dim3(kJoinCols, kJoinShares), 0, kernel,
          std::forward<Args>(args)...);
 }
 

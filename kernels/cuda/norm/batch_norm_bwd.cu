@@ -22,7 +22,6 @@ struct BwdArrays {
   const T *gamma, *beta;
   const float *mean, *rstd;
   T *dx, *dresidual;  // dresidual may be null
-  Passes passes;
 };
 
 // By channel: dx = of_g g + of_x (x - mean) + constant, each [cols].
@@ -30,51 +29,80 @@ struct Factors {
   float *of_g, *of_x, *constant;
 };
 
-// The gradient behind the rectifier, and x, at element `at`.
-template <class T, int N>
-__device__ inline void load_gradient(const BwdArrays<T>& a, const ChannelMaps<N>& map, std::int64_t at,
-                                     float (&g)[N], float (&x)[N]) {
-  load<N>(a.dy + at, g);
-  load<N>(a.x + at, x);
-  if (a.passes == Passes::kFromX) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) g[i] = map(x[i], i) <= 0.0f ? 0.0f : g[i];
-  } else if (a.passes == Passes::kFromY) {
-    float y[N];
-    load<N>(a.y + at, y);
-#pragma unroll
-    for (int i = 0; i < N; ++i) g[i] = y[i] <= 0.0f ? 0.0f : g[i];
+// A row's elements as they are in memory; y for kFromY alone.
+template <class T, int N, Passes kPasses>
+struct RawRow {
+  Pack<T, N> dy, x, y;
+
+  __device__ void read(const BwdArrays<T>& a, std::int64_t at) {
+    dy = load_pack<N>(a.dy + at);
+    x = load_pack<N>(a.x + at);
+    if constexpr (kPasses == Passes::kFromY) y = load_pack<N>(a.y + at);
   }
-}
+  // The gradient behind the rectifier, and x.
+  __device__ void convert(const ChannelMaps<N>& map, float (&g)[N], float (&x_out)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      g[i] = to_float(dy.elems[i]);
+      x_out[i] = to_float(x.elems[i]);
+      if constexpr (kPasses == Passes::kFromX) g[i] = map(x_out[i], i) <= 0.0f ? 0.0f : g[i];
+      if constexpr (kPasses == Passes::kFromY) g[i] = to_float(y.elems[i]) <= 0.0f ? 0.0f : g[i];
+    }
+  }
+};
+
+constexpr int kHeldRows = 2;  // of a thread, in flight
+constexpr int kBlocks = 3;    // on a multiprocessor at once, as registers allow
 
 // sums[chunk]: of g [cols], then of g (x - mean) [cols].
-template <class T, int N>
-__global__ void __launch_bounds__(kThreads) sums_kernel(RowChunks chunks, BwdArrays<T> a, float* sums) {
-  __shared__ float shared[kThreads * N];
-  const TileShare own = tile_share<N>(chunks);
+template <class T, int N, Passes kPasses>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    sums_kernel(RowChunks chunks, BwdArrays<T> a, float* sums) {
+  __shared__ TileValues<N> of_g, of_x;
+  const TileShare own = tile_share<N, Order::kLastToFirst>(chunks);
   float sum[N] = {}, sum_x[N] = {};
   if (own.has_columns) {
     ChannelMaps<N> map;
     map.read(a.mean, a.rstd, a.gamma, a.beta, own.col);
-    for (std::int64_t row = own.first; row < own.last; row += own.step) {
+    const auto add = [&](const RawRow<T, N, kPasses>& row) {
       float g[N], x[N];
-      load_gradient(a, map, row * chunks.cols + own.col, g, x);
+      row.convert(map, g, x);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         sum[i] += g[i];
         sum_x[i] += g[i] * (x[i] - map.mean[i]);
       }
+    };
+    const std::int64_t stride = own.step * chunks.cols;
+    std::int64_t at = own.first * chunks.cols + own.col;
+    int rest = own.rows_of(threadIdx.y);
+    for (; rest >= kHeldRows; rest -= kHeldRows, at += kHeldRows * stride) {
+      RawRow<T, N, kPasses> held[kHeldRows];
+#pragma unroll
+      for (int r = 0; r < kHeldRows; ++r) held[r].read(a, at + r * stride);
+#pragma unroll
+      for (int r = 0; r < kHeldRows; ++r) add(held[r]);
+    }
+    for (; rest > 0; --rest, at += stride) {
+      RawRow<T, N, kPasses> row;
+      row.read(a, at);
+      add(row);
     }
   }
-  sum_over_rows<N>(sum, shared);
-  sum_over_rows<N>(sum_x, shared);
-  if (threadIdx.y != 0 || !own.has_columns) return;
-  float* out = sums + 2 * blockIdx.x * chunks.cols + own.col;
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    out[i] = sum[i];
-    out[chunks.cols + i] = sum_x[i];
-  }
+  of_g.put(sum);
+  of_x.put(sum_x);
+  __syncthreads();
+  float* const out = sums + 2 * own.chunk * chunks.cols + own.tile_col;
+  for_tile_columns<N>(chunks, own, [&](int c) {
+    float total = 0.0f, total_x = 0.0f;
+#pragma unroll 8
+    for (int y = 0; y < own.step; ++y) {
+      total += of_g.at(y, c);
+      total_x += of_x.at(y, c);
+    }
+    out[c] = total;
+    out[chunks.cols + c] = total_x;
+  });
 }
 
 /// A parameter's gradient: null where it is not wanted.
@@ -93,20 +121,18 @@ ChannelGradient channel_gradient(TensorView to, GradientMode mode) {
 }
 
 template <class T>
-__global__ void join_sums_kernel(RowChunks chunks, const float* sums, const T* gamma, const float* rstd_in,
-                                 ChannelGradient dgamma, ChannelGradient dbeta, Factors factors) {
-  __shared__ double shared[kJoinThreads][kWarp];
-  const std::int64_t col = std::int64_t{blockIdx.x} * kWarp + threadIdx.x;
+__global__ void __launch_bounds__(kJoinCols* kJoinShares)
+    join_sums_kernel(RowChunks chunks, const float* sums, const T* gamma, const float* rstd_in,
+                     ChannelGradient dgamma, ChannelGradient dbeta, Factors factors) {
+  const std::int64_t col = std::int64_t{blockIdx.x} * kJoinCols + threadIdx.x;
   const bool is_column = col < chunks.cols;
-  const std::int64_t share = ceil_div(chunks.count, kJoinThreads), first = threadIdx.y * share;
-  const std::int64_t last = first + share < chunks.count ? first + share : chunks.count;
-  double sum = 0.0, sum_x = 0.0;
-  for (std::int64_t p = first; is_column && p < last; ++p) {
-    sum += static_cast<double>(sums[2 * p * chunks.cols + col]);
-    sum_x += static_cast<double>(sums[(2 * p + 1) * chunks.cols + col]);
+  ChannelSums own{0.0, 0.0};
+  if (is_column) {
+    own = sum_of_chunks(chunks, sums, col, [](std::int64_t, float of_g, float of_x) {
+      return ChannelSums{static_cast<double>(of_g), static_cast<double>(of_x)};
+    });
   }
-  sum = sum_of_shares(sum, shared);
-  sum_x = sum_of_shares(sum_x, shared);
+  const auto [sum, sum_x] = sum_of_shares(own);
   if (threadIdx.y != 0 || !is_column) return;
   const auto rstd = static_cast<double>(rstd_in[col]), total = static_cast<double>(chunks.rows);
   factors.of_g[col] = to_float(gamma[col]) * rstd_in[col];
@@ -117,8 +143,8 @@ __global__ void join_sums_kernel(RowChunks chunks, const float* sums, const T* g
   factors.constant[col] = static_cast<float>(-scale * sum / total);
 }
 
-template <class T, int N>
-__global__ void __launch_bounds__(kThreads)
+template <class T, int N, Passes kPasses>
+__global__ void __launch_bounds__(kThreads, kBlocks)
     batch_norm_bwd_kernel(RowChunks chunks, BwdArrays<T> a, Factors factors) {
   const TileShare own = tile_share<N>(chunks);
   if (!own.has_columns) return;
@@ -130,8 +156,10 @@ __global__ void __launch_bounds__(kThreads)
   load<N>(factors.constant + own.col, constant);
   for (std::int64_t row = own.first; row < own.last; row += own.step) {
     const std::int64_t at = row * chunks.cols + own.col;
+    RawRow<T, N, kPasses> raw;
+    raw.read(a, at);
     float g[N], x[N];
-    load_gradient(a, map, at, g, x);
+    raw.convert(map, g, x);
     if (a.dresidual != nullptr) store<N>(a.dresidual + at, g);
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] = of_g[i] * g[i] + of_x[i] * (x[i] - map.mean[i]) + constant[i];
@@ -139,9 +167,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-Passes passes_of(const BatchNormBwdArgs& args) {
-  if (args.rectify == Rectify::kNo) return Passes::kAll;
-  return args.y.defined() ? Passes::kFromY : Passes::kFromX;
+// Calls run(std::integral_constant<Passes, ...>).
+template <class Run>
+void with_passes(const BatchNormBwdArgs& args, const Run& run) {
+  if (args.rectify == Rectify::kNo) return run(std::integral_constant<Passes, Passes::kAll>{});
+  if (args.y.defined()) return run(std::integral_constant<Passes, Passes::kFromY>{});
+  run(std::integral_constant<Passes, Passes::kFromX>{});
 }
 
 template <class T>
@@ -155,8 +186,7 @@ void run_typed(const KernelContext& exec, const BatchNormBwdArgs& args, const Ro
                        .mean = args.mean.as<float>(),
                        .rstd = args.rstd.as<float>(),
                        .dx = args.dx.as<T>(),
-                       .dresidual = args.dresidual.as<T>(),
-                       .passes = passes_of(args)};
+                       .dresidual = args.dresidual.as<T>()};
   // Each factor starts on 16 bytes.
   const std::int64_t pitch = ceil_div(chunks.cols, 4) * 4, num_sums = 2 * chunks.count * chunks.cols;
   const Workspace memory(exec, static_cast<std::size_t>(3 * pitch + num_sums) * sizeof(float));
@@ -166,11 +196,14 @@ void run_typed(const KernelContext& exec, const BatchNormBwdArgs& args, const Ro
   with_pack<T>(rows_are_packable(chunks.cols, sizeof(T),
                                  {a.dy, a.x, a.y, a.gamma, a.beta, a.mean, a.rstd, a.dx, a.dresidual, base}),
                [&]<int N>(std::integral_constant<int, N>) {
-                 launch_column_tiles<N>(exec, kOp, chunks, sums_kernel<T, N>, chunks, a, sums);
-                 launch_join(exec, kOp, chunks.cols, join_sums_kernel<T>, chunks, sums, a.gamma, a.rstd,
-                             channel_gradient(args.dgamma, args.dgamma_mode),
-                             channel_gradient(args.dbeta, args.dbeta_mode), factors);
-                 launch_column_tiles<N>(exec, kOp, chunks, batch_norm_bwd_kernel<T, N>, chunks, a, factors);
+                 with_passes(args, [&]<Passes kPasses>(std::integral_constant<Passes, kPasses>) {
+                   launch_column_tiles<N>(exec, kOp, chunks, sums_kernel<T, N, kPasses>, chunks, a, sums);
+                   launch_join(exec, kOp, chunks.cols, join_sums_kernel<T>, chunks, sums, a.gamma, a.rstd,
+                               channel_gradient(args.dgamma, args.dgamma_mode),
+                               channel_gradient(args.dbeta, args.dbeta_mode), factors);
+                   launch_column_tiles<N>(exec, kOp, chunks, batch_norm_bwd_kernel<T, N, kPasses>, chunks, a,
+                                          factors);
+                 });
                });
 }
 

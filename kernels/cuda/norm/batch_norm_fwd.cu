@@ -1,11 +1,16 @@
 // Batch norm (Ioffe & Szegedy 2015), forward and inference.
 //
 // [Note: batch statistics on cuda] As on the cpu: rows are cut into chunks by shape alone, each gives its own
-// mean and its sum of squares about it, and the chunks are put together in order, in fp64 (Chan, Golub &
-// LeVeque 1979). A chunk's own come from rows that a thread holds a few of at a time, put together by the
-// same formula in fp32, first those of a thread, then the threads in their order: so x is read once for its
-// statistics, where a mean first and squares about it then would read it twice, and a card's chunks together
-// are larger than its cache. A large mean costs no digits, and nothing depends on which block comes first.
+// mean and its sum of squares about it, and the chunks are put together in fp64, in an order that the shape
+// decides (Chan, Golub & LeVeque 1979). A chunk's own come from those of its threads, which read x once: a
+// thread adds the differences to its first row, and their squares, and takes the square of the sum off these
+// at its end. That row is one of those added, so its own square about the mean is part of the result: what is
+// lost is at most 2^-24 for each row of a thread, some dozens, however large the mean and however odd the
+// row. Reading x twice, for a mean first and squares about it then, would cost more: a card's chunks together
+// are larger than its cache.
+//
+// The statistics are taken from the last rows to the first, so they begin with what the kernel before has
+// written last, and the second pass begins with what the statistics have read last.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -15,117 +20,92 @@
 namespace trireme::cuda {
 namespace {
 
-// Numbers of N columns: how many, their means, and their sums of squares about these.
-template <int N>
-struct Moments {
-  float count = 0.0f;
-  float mean[N] = {}, squares[N] = {};
+constexpr int kHeldRows = 4;  // of a thread, in flight
 
-  __device__ void join(float other_count, const float (&other_mean)[N], const float (&other_squares)[N]) {
-    if (other_count == 0.0f) return;
-    const float share = other_count / (count + other_count);
+// Numbers of N columns less the first of each.
+template <class T, int N>
+struct Differences {
+  float shift[N] = {}, sum[N] = {}, squares[N] = {};
+
+  __device__ void add(const Pack<T, N>& row) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      const float apart = other_mean[i] - mean[i];
-      mean[i] += apart * share;
-      squares[i] += other_squares[i] + apart * apart * count * share;
+      const float apart = to_float(row.elems[i]) - shift[i];
+      sum[i] += apart;
+      squares[i] = fmaf(apart, apart, squares[i]);
     }
-    count += other_count;
   }
 };
-
-constexpr int kHeldRows = 4;  // of a thread, in registers
-
-// The moments of up to kHeldRows rows from `row` on, joined to those of the rows before.
-template <class T, int N>
-__device__ void add_rows(const TileShare& own, std::int64_t cols, const T* x, std::int64_t row,
-                         Moments<N>& all) {
-  Pack<T, N> held[kHeldRows];
-  int rows = 0;
-#pragma unroll
-  for (int r = 0; r < kHeldRows; ++r) {
-    const std::int64_t at = row + std::int64_t{r} * own.step;
-    if (at >= own.last) break;
-    held[r] = load_pack<N>(x + at * cols + own.col);
-    ++rows;
-  }
-  const auto count = static_cast<float>(rows);
-  float mean[N] = {}, squares[N] = {};
-#pragma unroll
-  for (int r = 0; r < kHeldRows; ++r) {
-    if (r >= rows) break;
-#pragma unroll
-    for (int i = 0; i < N; ++i) mean[i] += to_float(held[r].elems[i]);
-  }
-#pragma unroll
-  for (int i = 0; i < N; ++i) mean[i] /= count;
-#pragma unroll
-  for (int r = 0; r < kHeldRows; ++r) {
-    if (r >= rows) break;
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      const float apart = to_float(held[r].elems[i]) - mean[i];
-      squares[i] += apart * apart;
-    }
-  }
-  all.join(count, mean, squares);
-}
 
 // moments[chunk]: means [cols], then sums of squares about them [cols]. Reads x once.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) moments_kernel(RowChunks chunks, const T* x, float* moments) {
-  __shared__ float shared[2 * kThreads * N];
-  const TileShare own = tile_share<N>(chunks);
-  Moments<N> all;
-  for (std::int64_t row = own.first; own.has_columns && row < own.last; row += kHeldRows * own.step) {
-    add_rows<T, N>(own, chunks.cols, x, row, all);
-  }
-  float* const mine = shared + 2 * N * (threadIdx.y * blockDim.x + threadIdx.x);
+  __shared__ TileValues<N> means, squares;
+  const TileShare own = tile_share<N, Order::kLastToFirst>(chunks);
+  Differences<T, N> own_rows;
+  if (own.has_columns && own.first < own.last) {
+    const T* at = x + own.first * chunks.cols + own.col;
+    const std::int64_t stride = own.step * chunks.cols;
+    load<N>(at, own_rows.shift);
+    int rest = own.rows_of(threadIdx.y);
+    for (; rest >= kHeldRows; rest -= kHeldRows, at += kHeldRows * stride) {
+      Pack<T, N> held[kHeldRows];
 #pragma unroll
-  for (int i = 0; i < N; ++i) mine[i] = all.mean[i], mine[N + i] = all.squares[i];
+      for (int r = 0; r < kHeldRows; ++r) held[r] = load_pack<N>(at + r * stride);
+#pragma unroll
+      for (int r = 0; r < kHeldRows; ++r) own_rows.add(held[r]);
+    }
+    for (; rest > 0; --rest, at += stride) own_rows.add(load_pack<N>(at));
+    const float share = 1.0f / static_cast<float>(own.rows_of(threadIdx.y));
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float mean = own_rows.sum[i] * share;  // of the differences
+      own_rows.squares[i] -= own_rows.sum[i] * mean;
+      own_rows.shift[i] += mean;
+    }
+  }
+  means.put(own_rows.shift);
+  squares.put(own_rows.squares);
   __syncthreads();
-  if (threadIdx.y != 0 || !own.has_columns) return;
-  for (int y = 1; y < own.step; ++y) {
-    const float* const other = shared + 2 * N * (y * blockDim.x + threadIdx.x);
-    float mean[N], squares[N];
-#pragma unroll
-    for (int i = 0; i < N; ++i) mean[i] = other[i], squares[i] = other[N + i];
-    const std::int64_t rest = own.last - own.first - y;  // rows from that thread's first on
-    all.join(static_cast<float>(rest > 0 ? ceil_div(rest, own.step) : 0), mean, squares);
-  }
-  float* out = moments + 2 * blockIdx.x * chunks.cols + own.col;
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    out[i] = all.mean[i];
-    out[chunks.cols + i] = all.squares[i];
-  }
+  float* const out = moments + 2 * own.chunk * chunks.cols + own.tile_col;
+  const int threads = own.rows < own.step ? own.rows : own.step;  // that have rows
+  for_tile_columns<N>(chunks, own, [&](int c) {
+    const float shift = means.at(0, c);
+    float mean = 0.0f, square = 0.0f;
+#pragma unroll 8
+    for (int y = 1; y < threads; ++y) mean += static_cast<float>(own.rows_of(y)) * (means.at(y, c) - shift);
+    mean = shift + mean / static_cast<float>(own.rows);
+#pragma unroll 8
+    for (int y = 0; y < threads; ++y) {
+      const float apart = means.at(y, c) - mean;
+      square += squares.at(y, c) + static_cast<float>(own.rows_of(y)) * apart * apart;
+    }
+    out[c] = mean;
+    out[chunks.cols + c] = square;
+  });
 }
 
 // See [Note: batch statistics on cuda].
-__global__ void join_moments_kernel(RowChunks chunks, const float* moments, float epsilon, float* mean_out,
-                                    float* rstd_out, float* variance_out) {
-  __shared__ double shared[kJoinThreads][kWarp];
-  const std::int64_t col = std::int64_t{blockIdx.x} * kWarp + threadIdx.x;
+__global__ void __launch_bounds__(kJoinCols* kJoinShares)
+    join_moments_kernel(RowChunks chunks, const float* moments, float epsilon, float* mean_out,
+                        float* rstd_out, float* variance_out) {
+  const std::int64_t col = std::int64_t{blockIdx.x} * kJoinCols + threadIdx.x;
   const bool is_column = col < chunks.cols;
-  const std::int64_t share = ceil_div(chunks.count, kJoinThreads), first = threadIdx.y * share;
-  const std::int64_t last = first + share < chunks.count ? first + share : chunks.count;
-  const auto rows_of = [&](std::int64_t chunk) {
-    const std::int64_t rest = chunks.rows - chunk * chunks.chunk_rows;
-    return static_cast<double>(rest < chunks.chunk_rows ? rest : chunks.chunk_rows);
-  };
-  const auto total = static_cast<double>(chunks.rows);
-  double mean = 0.0, m2 = 0.0;
-  for (std::int64_t p = first; is_column && p < last; ++p) {
-    mean += rows_of(p) / total * static_cast<double>(moments[2 * p * chunks.cols + col]);
+  const auto full = static_cast<double>(chunks.chunk_rows), total = static_cast<double>(chunks.rows);
+  const auto in_last = static_cast<double>(chunks.rows - (chunks.count - 1) * chunks.chunk_rows);
+  const double shift = is_column ? static_cast<double>(moments[col]) : 0.0;
+  ChannelSums sums{0.0, 0.0};  // of the rows' differences to `shift`, and of the squares of these
+  if (is_column) {
+    sums = sum_of_chunks(chunks, moments, col, [&](std::int64_t chunk, float mean, float squares) {
+      const double apart = static_cast<double>(mean) - shift;
+      const double sum = (chunk == chunks.count - 1 ? in_last : full) * apart;
+      return ChannelSums{sum, static_cast<double>(squares) + sum * apart};
+    });
   }
-  mean = sum_of_shares(mean, shared);
-  for (std::int64_t p = first; is_column && p < last; ++p) {
-    const double apart = static_cast<double>(moments[2 * p * chunks.cols + col]) - mean;
-    m2 += static_cast<double>(moments[(2 * p + 1) * chunks.cols + col]) + rows_of(p) * apart * apart;
-  }
-  m2 = sum_of_shares(m2, shared);
+  sums = sum_of_shares(sums);
   if (threadIdx.y != 0 || !is_column) return;
-  mean_out[col] = static_cast<float>(mean);
+  const double mean = sums.first / total, m2 = sums.second - sums.first * mean;
+  mean_out[col] = static_cast<float>(shift + mean);
   rstd_out[col] = static_cast<float>(1.0 / sqrt(m2 / total + static_cast<double>(epsilon)));
   if (variance_out == nullptr) return;
   variance_out[col] = static_cast<float>(m2 / (chunks.rows > 1 ? total - 1.0 : 1.0));

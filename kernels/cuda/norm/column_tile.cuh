@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/pack.cuh"
 
 namespace trireme::cuda {
 
@@ -12,11 +13,16 @@ struct RowChunks {
   std::int64_t chunk_rows, count;
 };
 
-/// At most about 1024 chunks, so that putting them together stays short.
+/// About kBlocks blocks, which are whole waves of 132 multiprocessors, and no more, so that putting chunks
+/// together stays short; none with less than a few rows for each of its threads. Chunks are multiples of what
+/// the threads of a block hold at a time, for columns packed or not.
 inline RowChunks row_chunks(std::int64_t rows, std::int64_t cols) {
-  constexpr std::int64_t kLeastRows = 128, kMostChunks = 1024;
-  const std::int64_t share = ceil_div(rows, kMostChunks);
-  const std::int64_t chunk_rows = share > kLeastRows ? share : kLeastRows;
+  constexpr std::int64_t kBlocks = 8 * 132, kTileCols = 256, kLeastElems = 64 * kTileCols;
+  const std::int64_t width = cols < kTileCols ? (cols > 0 ? cols : 1) : kTileCols;
+  const std::int64_t most = ceil_div(kBlocks, ceil_div(cols > 0 ? cols : 1, kTileCols));
+  const std::int64_t share = ceil_div(rows, most), least = ceil_div(kLeastElems, width);
+  const std::int64_t step = ceil_div(kLeastElems / 2, width);
+  const std::int64_t chunk_rows = ceil_div(share > least ? share : least, step) * step;
   return {rows, cols, chunk_rows, ceil_div(rows, chunk_rows)};
 }
 
@@ -28,52 +34,71 @@ int column_lanes(std::int64_t cols) {
   return lanes;
 }
 
-/// Launches `kernel` with a block for every chunk and tile of columns.
+/// Launches `kernel` with a block for every chunk and tile of columns, neighbouring tiles first.
 template <int N, class... Params, class... Args>
 void launch_column_tiles(const KernelContext& exec, const char* op, const RowChunks& chunks,
                          void (*kernel)(Params...), Args&&... args) {
   const int lanes = column_lanes<N>(chunks.cols);
-  dim3 grid = grid_of(chunks.count);
-  grid.y = static_cast<unsigned>(ceil_div(chunks.cols, std::int64_t{lanes} * N));
+  dim3 grid = grid_of(ceil_div(chunks.cols, std::int64_t{lanes} * N));
+  grid.y = static_cast<unsigned>(chunks.count);
   launch(exec, op, grid, dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(kThreads / lanes)), 0,
          kernel, std::forward<Args>(args)...);
 }
 
+/// In which order blocks, which start in the order of their numbers, take the rows. A pass that begins where
+/// the one before ended finds the last rows in the cache of the card.
+enum class Order : std::uint8_t { kFirstToLast, kLastToFirst };
+
 /// The running thread's share of its block's tile.
 struct TileShare {
+  std::int64_t chunk;
+  std::int64_t tile_col;     // the block's first
   std::int64_t col;          // the first of N
   std::int64_t first, last;  // rows, every `step`-th
+  int rows;                  // of the block
   int step;
   bool has_columns;
+
+  /// Rows of the block's threads `y`.
+  __device__ int rows_of(int y) const { return rows / step + (y < rows % step ? 1 : 0); }
 };
 
-template <int N>
+template <int N, Order kOrder = Order::kFirstToLast>
 __device__ inline TileShare tile_share(const RowChunks& chunks) {
-  const std::int64_t first = std::int64_t{blockIdx.x} * chunks.chunk_rows, end = first + chunks.chunk_rows;
-  const std::int64_t col = (std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x) * N;
-  return {.col = col,
-          .first = first + threadIdx.y,
-          .last = end < chunks.rows ? end : chunks.rows,
+  constexpr bool kForwards = kOrder == Order::kFirstToLast;
+  const std::int64_t chunk = kForwards ? blockIdx.y : gridDim.y - 1 - blockIdx.y;
+  const std::int64_t tile = kForwards ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+  const std::int64_t begin = chunk * chunks.chunk_rows, end = begin + chunks.chunk_rows;
+  const std::int64_t last = end < chunks.rows ? end : chunks.rows;
+  const std::int64_t tile_col = tile * blockDim.x * N, col = tile_col + threadIdx.x * N;
+  return {.chunk = chunk,
+          .tile_col = tile_col,
+          .col = col,
+          .first = begin + threadIdx.y,
+          .last = last,
+          .rows = static_cast<int>(last - begin),
           .step = static_cast<int>(blockDim.y),
           .has_columns = col < chunks.cols};
 }
 
-/// value[i] = its sum over the block's threads of the same columns, in their order, the same bits in all of
-/// them. All threads of the block call. `shared` has room for kThreads * N and is used for nothing else
-/// between two barriers around the call.
+/// A value of every thread and column of a block.
 template <int N>
-__device__ inline void sum_over_rows(float (&value)[N], float* shared) {
-  __syncthreads();  // the previous use of `shared` is over
-  float* own = shared + (threadIdx.y * blockDim.x + threadIdx.x) * N;
-#pragma unroll
-  for (int i = 0; i < N; ++i) own[i] = value[i];
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < N; ++i) value[i] = shared[threadIdx.x * N + i];
-  for (unsigned y = 1; y < blockDim.y; ++y) {
-    const float* other = shared + (y * blockDim.x + threadIdx.x) * N;
-#pragma unroll
-    for (int i = 0; i < N; ++i) value[i] += other[i];
+struct TileValues {
+  alignas(16) float of[kThreads * N];
+
+  __device__ void put(const float (&value)[N]) {
+    store<N>(of + (threadIdx.y * blockDim.x + threadIdx.x) * N, value);
+  }
+  /// That of the threads `y` for the block's column `c`.
+  __device__ float at(int y, int c) const { return of[y * blockDim.x * N + c]; }
+};
+
+/// Calls run(c) for the columns c of the block's tile, of which a thread takes one at a time.
+template <int N, class Run>
+__device__ inline void for_tile_columns(const RowChunks& chunks, const TileShare& own, const Run& run) {
+  const int width = static_cast<int>(blockDim.x) * N;
+  for (int c = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x); c < width; c += kThreads) {
+    if (own.tile_col + c < chunks.cols) run(c);
   }
 }
 
