@@ -140,6 +140,16 @@ class ConvTest : public KernelTest {
     return {y.download(), dx.download(), dweight.download(), added.download(), in_place.download()};
   }
 
+  void expect_cases(DType dtype) {
+    for (const Case& c : kCases) {
+      SCOPED_TRACE(c.text());
+      const Inputs in = inputs(c, dtype);
+      const Outputs out = same_bits_for_all_threads(
+          [&](const Rig& rig) { return run(rig, c, in, dtype, GradientMode::kOverwrite); });
+      expect_reference(c, in, out, dtype, GradientMode::kOverwrite);
+    }
+  }
+
   static void expect_reference(const Case& c, const Inputs& in, const Outputs& out, DType dtype,
                                GradientMode mode) {
     std::vector<double> y(in.dy.size()), dx(in.x.size()), dweight(in.weight.size());
@@ -160,16 +170,15 @@ class ConvTest : public KernelTest {
   }
 };
 
+// A test for each type: libraries make a plan for every case, which takes them a while.
 TEST_P(ConvTest, MatchesReference) {
-  for (const Case& c : kCases) {
-    SCOPED_TRACE(c.text());
-    for (const DType dtype : kFloatTypes) {
-      const Inputs in = inputs(c, dtype);
-      const Outputs out = same_bits_for_all_threads(
-          [&](const Rig& rig) { return run(rig, c, in, dtype, GradientMode::kOverwrite); });
-      expect_reference(c, in, out, dtype, GradientMode::kOverwrite);
-    }
-  }
+  expect_cases(DType::kFloat32);
+}
+TEST_P(ConvTest, MatchesReferenceFp16) {
+  expect_cases(DType::kFloat16);
+}
+TEST_P(ConvTest, MatchesReferenceBf16) {
+  expect_cases(DType::kBFloat16);
 }
 
 TEST_P(ConvTest, GradientModes) {

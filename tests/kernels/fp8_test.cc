@@ -258,6 +258,11 @@ TEST_P(Fp8Test, MovesHistoriesByTheLargestOfAllSamples) {
   }
 }
 
+// Tensor cores of Hopper keep about 14 bits of a sum of fp8 products before it is added in fp32 (DeepSeek-AI
+// 2024, arXiv 2412.19437, section 3.3.2): each sum may be 2^-13 off. An H100 showed 2^-14.8 for 32 products
+// and 2^-13.6 for 160.
+constexpr double kFp8CoreTolerance = 0x1p-12;
+
 // A product of codes is the product of the numbers that they stand for, with whatever is done to it.
 TEST_P(Fp8Test, MatmulIsThatOfTheDecodedNumbers) {
   struct Case {
@@ -268,6 +273,7 @@ TEST_P(Fp8Test, MatmulIsThatOfTheDecodedNumbers) {
     bool epilogue = false;
   };
   constexpr auto kNo = Transpose::kNo, kYes = Transpose::kYes;
+  const double sums = GetParam() == DeviceType::kCuda ? kFp8CoreTolerance : kForwardTolerance;
   for (const Case& c :
        {Case{DType::kE4m3, DType::kBFloat16, kNo, kYes, 32, 48, 64},
         Case{DType::kE4m3, DType::kBFloat16, kNo, kYes, 16, 80, 32, {}, true},
@@ -333,10 +339,10 @@ TEST_P(Fp8Test, MatmulIsThatOfTheDecodedNumbers) {
         const double x = product[i] += bias[i % static_cast<std::size_t>(c.n)];
         gelu[i] = 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))) + residual[i];
       }
-      expect_close(out[1], product, tolerance_of(c.d, kForwardTolerance), "pre_activation");
+      expect_close(out[1], product, tolerance_of(c.d, sums), "pre_activation");
       product = gelu;
     }
-    expect_close(out[0], accumulated(product, start, c.mode), tolerance_of(c.d, kForwardTolerance), "d");
+    expect_close(out[0], accumulated(product, start, c.mode), tolerance_of(c.d, sums), "d");
   }
 }
 
