@@ -3,6 +3,7 @@
 // themselves is not known before they are asked, and not counted: at most 32 MiB and 1 GiB.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include "kernels/backend_chunk_ops.h"
@@ -77,6 +78,25 @@ inline bool is_strided_product(const Shape& weight, const ConvGeometry& geometry
          geometry.groups == 1;
 }
 
+/// Forward and weight gradient of 16-bit images of few channels are products of their windows: see [Note:
+/// gathered windows] in kernels/cuda/conv/gathered_conv.h.
+inline bool gathers_windows(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
+  return size_bytes(dtype) == 2 && geometry.groups == 1 && weight[1] < 8;
+}
+/// Elements of a gathered window: R S C, and zeros up to what tensor cores read 16 bytes at a time.
+inline std::int64_t window_pitch(const Shape& weight) {
+  return (weight[1] * weight[2] * weight[3] + 7) / 8 * 8;
+}
+/// The windows that are gathered at a time, of `pixels`: 32 MiB of them.
+inline std::int64_t window_chunk(std::int64_t pixels, std::int64_t pitch, DType dtype) {
+  constexpr std::int64_t kBytes = std::int64_t{32} << 20, kStep = 64;
+  return std::min(pixels, std::max(kStep, kBytes / (pitch * size_bytes(dtype)) / kStep * kStep));
+}
+inline std::int64_t windows_bytes(const Shape& weight, const Shape& y, DType dtype) {
+  const std::int64_t pitch = window_pitch(weight);
+  return charged_bytes(window_chunk(y[0] * y[1] * y[2], pitch, dtype) * pitch * size_bytes(dtype));
+}
+
 /// The channels of the images that cuDNN is asked about for images of `dtype`: see [Note: padded channels] in
 /// kernels/cuda/conv/channel_padding.h.
 inline std::int64_t library_channels(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
@@ -93,10 +113,14 @@ inline std::int64_t image_bytes(const Shape& images, std::int64_t channels, DTyp
 }
 
 /// The bytes of the packed weight or its gradient, of images whose channels are padded, and of the fp32 sum
-/// that something is added to where the result cannot hold it; of strided pixels those of their product. 0
-/// for products.
+/// that something is added to where the result cannot hold it; of strided pixels those of their product, of
+/// gathered windows a chunk and the weight. 0 for products.
 inline std::int64_t conv_workspace(const Conv2dFwdArgs& args) {
   if (args.y.num_elems() == 0 || is_product(args.weight.shape, args.geometry)) return 0;
+  if (gathers_windows(args.weight.shape, args.geometry, args.x.dtype)) {
+    return windows_bytes(args.weight.shape, args.y.shape, args.x.dtype) +
+           charged_bytes(args.weight.shape[0] * window_pitch(args.weight.shape) * size_bytes(args.x.dtype));
+  }
   const std::int64_t channels = library_channels(args.weight.shape, args.geometry, args.x.dtype);
   std::int64_t bytes =
       packed_weight_bytes(args.weight.shape, channels / args.geometry.groups, args.weight.dtype);
@@ -121,6 +145,11 @@ inline std::int64_t conv_workspace(const Conv2dBwdWeightArgs& args) {
   const Shape& weight = args.dweight.shape;
   if (args.mode == GradientMode::kIgnore || weight.num_elems() == 0 || is_product(weight, args.geometry)) {
     return 0;
+  }
+  if (gathers_windows(weight, args.geometry, args.x.dtype)) {
+    if (args.dy.num_elems() == 0) return 0;
+    return windows_bytes(weight, args.dy.shape, args.x.dtype) +
+           charged_bytes(weight[0] * window_pitch(weight) * std::int64_t{sizeof(float)});
   }
   const std::int64_t channels = library_channels(weight, args.geometry, args.x.dtype);
   return packed_weight_bytes(weight, channels / args.geometry.groups, DType::kFloat32) +

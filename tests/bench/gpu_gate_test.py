@@ -123,7 +123,7 @@ class GpuGate(unittest.TestCase):
                           "step_ms": 9.0, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60,
                           "tune_s": 2.0, "products": [{"candidate": 0}, {"candidate": 2}]})
         self.write_program(self.root / "fakes/gpt_train_bench", f"""echo '[warning] of a library'; echo '{run}'
-          [ -z "$TRIREME_KERNEL_TRACE" ] || printf '0\\t50\\n50\\t99\\n99\\t100\\n' >"$TRIREME_KERNEL_TRACE" """)
+          [ -z "$TRIREME_KERNEL_TRACE" ] || printf '0\\t50\\ta\\n50\\t99\\tb\\n99\\t100\\ta\\n' >"$TRIREME_KERNEL_TRACE" """)
 
     def fake_peers(self):
         """What the other parts need on a card, PyTorch too."""
@@ -378,16 +378,19 @@ class GpuGate(unittest.TestCase):
     def test_kernel_share(self):
         trace = self.root / "trace.sqlite"
         database = sqlite3.connect(trace)
-        database.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER)")
+        database.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, demangledName INTEGER)")
+        database.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
+        database.executemany("INSERT INTO StringIds VALUES (?, ?)", [(1, "gemm"), (2, "sum")])
         # Between 100 and 200: busy from 100 to 130 (of a kernel that began earlier, and one inside of it), 150 to 200.
-        database.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?)",
-                             [(0, 10), (90, 130), (110, 120), (150, 180), (170, 200)])
+        database.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (?, ?, ?)",
+                             [(0, 10, 1), (90, 130, 1), (110, 120, 2), (150, 180, 1), (170, 200, 1)])
         database.commit()
         lines = self.root / "trace.tsv"
-        lines.write_text("150\t180\n0\t10\n90\t130\n110\t120\n170\t200\n")
+        lines.write_text("150\t180\tgemm\n0\t10\tgemm\n90\t130\tgemm\n110\t120\tsum\n170\t200\tgemm\n")
         for path in (trace, lines):
-            share = self.share_of(path)
-            self.assertAlmostEqual(json.loads(share.stdout)["share_without_kernels"], 0.2)
+            share = json.loads(self.share_of(path).stdout)
+            self.assertAlmostEqual(share["share_without_kernels"], 0.2)
+            self.assertEqual([row[1:] for row in share["by_kernel"]], [[2, "gemm"], [1, "sum"]])
         self.assertEqual(self.share_of(lines, "--below", "0.21").returncode, 0)
         self.assertEqual(self.share_of(lines, "--below", "0.19").returncode, 1)
         lines.write_text(lines.read_text() + "lost 7\n")

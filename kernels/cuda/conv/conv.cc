@@ -38,6 +38,7 @@ void run_op(const KernelContext& exec, const Conv2dFwdArgs& args) {
                                    .math = args.math,
                                    .bias = args.bias});
   }
+  if (gathers_windows(args.weight.shape, args.geometry, args.x.dtype)) return gathered_fwd(exec, args);
   if (stream_of(exec).conv_library().run_fwd(exec, args)) return;
   native_conv_fwd(exec, args);
 }
@@ -70,7 +71,8 @@ void run_op(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
                                    .math = args.math,
                                    .mode = args.mode});
   }
-  if (stream_of(exec).conv_library().run_bwd_weight(exec, args)) return;
+  const bool gathers = gathers_windows(args.dweight.shape, args.geometry, args.x.dtype);
+  if (!gathers && stream_of(exec).conv_library().run_bwd_weight(exec, args)) return;
   if (suits_gathering(args)) return gathered_bwd_weight(exec, args);
   native_conv_bwd_weight(exec, args);
 }

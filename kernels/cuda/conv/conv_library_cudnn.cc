@@ -215,7 +215,7 @@ bool ConvLibrary::State::run_fwd(const KernelContext& exec, const Conv2dFwdArgs&
   if (!is_readable({problem.is_padded() ? nullptr : args.x.data, args.y.data})) return false;
   if (plans.plan_for(problem) == nullptr) return false;
   const Workspace weight(exec, bytes_of(shape.weight_elems(), args.weight.dtype));
-  pack_conv_weight(exec, kOp, shape, args.weight, weight.as<void>());
+  pack_conv_weight(exec, kOp, shape, args.weight, packed_pitch(shape), weight.as<void>());
   const PaddedImages x(exec, kOp, args.x, shape);
   std::optional<Workspace> apart;
   if (args.y.dtype != problem.out) apart.emplace(exec, bytes_of(args.y.num_elems(), problem.out));
@@ -238,7 +238,7 @@ bool ConvLibrary::State::run_bwd_data(const KernelContext& exec, const Conv2dBwd
   if (!is_readable({args.dy.data, problem.is_padded() ? nullptr : args.dx.data})) return false;
   if (plans.plan_for(problem) == nullptr) return false;
   const Workspace weight(exec, bytes_of(shape.weight_elems(), args.weight.dtype));
-  pack_conv_weight(exec, kOp, shape, args.weight, weight.as<void>());
+  pack_conv_weight(exec, kOp, shape, args.weight, packed_pitch(shape), weight.as<void>());
   std::optional<Workspace> apart;
   if (problem.is_padded() || args.dx.dtype != problem.out || args.dx_add.data == args.dx.data) {
     apart.emplace(exec, bytes_of(images_of(shape).num_elems(), problem.out));
@@ -267,8 +267,7 @@ bool ConvLibrary::State::run_bwd_weight(const KernelContext& exec, const Conv2dB
   const Workspace packed(exec, bytes_of(shape.weight_elems(), DType::kFloat32));
   const PaddedImages x(exec, kOp, args.x, shape);
   if (!run(exec, problem, x.data(), packed.as<void>(), args.dy.data)) return false;
-  unpack_conv_gradient(exec, kOp, shape, packed.as<float>(), shape.weight_elems() / shape.outputs,
-                       args.dweight, args.mode);
+  unpack_conv_gradient(exec, kOp, shape, packed.as<float>(), packed_pitch(shape), args.dweight, args.mode);
   return true;
 }
 

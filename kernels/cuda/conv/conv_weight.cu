@@ -6,15 +6,16 @@
 namespace trireme::cuda {
 namespace {
 
-// packed [O, pixels, packed_channels], of `n` elements, from weight [O, channels, pixels].
+// packed [O, pixels, packed_channels] of rows of `pitch`, of `n` elements, from weight [O, channels, pixels].
 template <class T>
-__global__ void pack_kernel(const T* weight, T* packed, std::int64_t n, std::int64_t channels,
-                            std::int64_t packed_channels, std::int64_t pixels) {
+__global__ void pack_kernel(const T* weight, T* packed, std::int64_t n, std::int64_t pitch,
+                            std::int64_t channels, std::int64_t packed_channels, std::int64_t pixels) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
-  const std::int64_t c = i % packed_channels, p = i / packed_channels % pixels,
-                     o = i / packed_channels / pixels;
-  packed[i] = c < channels ? weight[(o * channels + c) * pixels + p] : from_float<T>(0.0f);
+  const std::int64_t o = i / pitch, place = i % pitch, c = place % packed_channels,
+                     p = place / packed_channels;
+  const bool is_weight = c < channels && p < pixels;
+  packed[i] = is_weight ? weight[(o * channels + c) * pixels + p] : from_float<T>(0.0f);
 }
 
 // gradient [O, channels, pixels], of `n` elements, from packed [O, pixels, packed_channels] of rows of
@@ -33,13 +34,13 @@ __global__ void unpack_kernel(const float* packed, std::int64_t pitch, float* gr
 }  // namespace
 
 void pack_conv_weight(const KernelContext& exec, const char* op, const ConvShape& shape,
-                      ConstTensorView weight, void* packed) {
-  const std::int64_t n = shape.weight_elems(),
+                      ConstTensorView weight, std::int64_t pitch, void* packed) {
+  const std::int64_t n = shape.outputs * pitch,
                      pixels = std::int64_t{shape.kernel_height} * shape.kernel_width;
   if (n == 0) return;
   for_float_type(op, weight.dtype, [&]<class T>(T) {
     launch(exec, op, grid_of(ceil_div(n, kThreads)), kThreads, 0, pack_kernel<T>, weight.as<T>(),
-           static_cast<T*>(packed), n, weight.shape[1], std::int64_t{shape.in_group}, pixels);
+           static_cast<T*>(packed), n, pitch, weight.shape[1], std::int64_t{shape.in_group}, pixels);
   });
 }
 

@@ -7,11 +7,16 @@
 
 namespace trireme::cuda {
 
-/// `packed` [O, R, S, C / groups] = `weight` [O, C / groups, R, S], of one dtype. `op` names it in errors.
-/// The channels are those of `shape`; where the weight has fewer of them, zeros follow ([Note: padded
-/// channels]).
+/// Elements of an output in a packed weight without gaps.
+inline std::int64_t packed_pitch(const ConvShape& shape) {
+  return std::int64_t{shape.kernel_height} * shape.kernel_width * shape.in_group;
+}
+
+/// `packed` [O, R, S, C / groups] = `weight` [O, C / groups, R, S], of one dtype; each output of `packed` has
+/// `pitch` elements, zeros behind its own. `op` names it in errors. The channels are those of `shape`; where
+/// the weight has fewer of them, zeros follow ([Note: padded channels]).
 void pack_conv_weight(const KernelContext& exec, const char* op, const ConvShape& shape,
-                      ConstTensorView weight, void* packed);
+                      ConstTensorView weight, std::int64_t pitch, void* packed);
 
 /// `gradient` [O, C / groups, R, S] fp32 = or += `packed` [O, R, S, C / groups], of which each output has
 /// `pitch` elements. The channels of `packed` are those of `shape`; where the gradient has fewer of them, the

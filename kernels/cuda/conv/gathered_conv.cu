@@ -6,60 +6,127 @@
 #include "kernels/cuda/conv/conv_weight.h"
 #include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/product_workspace.h"
 
 namespace trireme::cuda {
 namespace {
 
-// Stays in the cache of a Hopper card between the copy and the product.
-constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;
+constexpr int kPixelsAThread = 8;
 
-// windows[pixels, pitch]: those of x from `first` on, and zeros behind their R S C columns.
+// windows[pixels, packs * N]: those of x from `first` on, and zeros behind their R S C columns. A thread
+// writes the same 16 bytes of a row for up to kPixelsAThread pixels, `groups` apart: where in a window they
+// come from is found once.
 template <class T>
-__global__ void gather_kernel(ConvShape s, const T* x, T* windows, int first, std::int64_t n, int columns,
-                              int pitch) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= n) return;
-  const int pixel = first + static_cast<int>(i / pitch), column = static_cast<int>(i % pitch);
-  float value = 0.0f;
-  if (column < columns) {
-    value = image_at(s, x, 0, window_of(s, pixel), kernel_place(s, column, s.in_group));
+__global__ void __launch_bounds__(kThreads) gather_kernel(ConvShape s, const T* x, T* windows, int first,
+                                                          int pixels, int groups, int columns, int packs) {
+  constexpr int N = kPack<T>;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (thread >= std::int64_t{groups} * packs) return;
+  const int group = static_cast<int>(thread / packs), pack = static_cast<int>(thread % packs);
+  int row[N], col[N], offset[N];
+#pragma unroll
+  for (int e = 0; e < N; ++e) {
+    const int column = pack * N + e;
+    const KernelPlace k = kernel_place(s, column, s.channels);
+    row[e] = column < columns ? k.row : s.height + s.padding;  // outside of every image
+    col[e] = k.col;
+    offset[e] = (k.row * s.width + k.col) * s.channels + k.channel;
   }
-  windows[i] = from_float<T>(value);
+#pragma unroll 2
+  for (int i = 0; i < kPixelsAThread; ++i) {
+    const int pixel = group + i * groups;
+    if (pixel >= pixels) return;
+    const WindowPlace window = window_of(s, first + pixel);
+    const std::int64_t corner =
+        window.image + (std::int64_t{window.top} * s.width + window.left) * s.channels;
+    Pack<T, N> out;
+#pragma unroll
+    for (int e = 0; e < N; ++e) {
+      const int h = window.top + row[e], w = window.left + col[e];
+      const bool inside = h >= 0 && h < s.height && w >= 0 && w < s.width;
+      out.elems[e] = inside ? x[corner + offset[e]] : from_float<T>(0.0f);
+    }
+    reinterpret_cast<Pack<T, N>*>(windows)[std::int64_t{pixel} * packs + pack] = out;
+  }
+}
+
+// The windows of a call's images, a chunk of rows of `pitch` at a time, for products.
+struct Windows {
+  const char* op;
+  ConvShape shape;
+  ConstTensorView x;
+  std::int64_t pitch;
+  std::int64_t pixels = std::int64_t{shape.images} * shape.out_height * shape.out_width;
+  std::int64_t chunk = window_chunk(pixels, pitch, x.dtype);
+
+  // [count, pitch] from pixel `first` on, in `memory`.
+  ConstTensorView gather(const KernelContext& exec, void* memory, std::int64_t first,
+                         std::int64_t count) const {
+    for_float_type(op, x.dtype, [&]<class T>(T) {
+      const auto packs = static_cast<int>(pitch / kPack<T>),
+                 groups = static_cast<int>(ceil_div(count, kPixelsAThread));
+      launch(exec, op, grid_of(ceil_div(std::int64_t{groups} * packs, kThreads)), kThreads, 0,
+             gather_kernel<T>, shape, x.as<T>(), static_cast<T*>(memory), static_cast<int>(first),
+             static_cast<int>(count), groups, shape.kernel_height * shape.kernel_width * shape.channels,
+             packs);
+    });
+    return {memory, x.dtype, Shape{count, pitch}};
+  }
+  std::size_t bytes() const { return static_cast<std::size_t>(chunk * pitch * size_bytes(x.dtype)); }
+};
+
+// Rows [first, first + count) of channels-last images as a matrix.
+template <class View>
+View pixel_rows(View images, std::int64_t first, std::int64_t count) {
+  const std::int64_t cols = images.shape[3];
+  using Byte = std::conditional_t<std::is_same_v<View, TensorView>, std::byte, const std::byte>;
+  images.data = static_cast<Byte*>(images.data) + first * cols * size_bytes(images.dtype);
+  images.shape = Shape{count, cols};
+  return images;
 }
 
 }  // namespace
 
 bool suits_gathering(const Conv2dBwdWeightArgs& args) {
-  return args.x.dtype != DType::kFloat32 && args.geometry.groups == 1 && args.dy.num_elems() > 0;
+  return size_bytes(args.x.dtype) == 2 && args.geometry.groups == 1 && args.dy.num_elems() > 0;
+}
+
+void gathered_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
+  constexpr const char* kOp = "conv2d_fwd";
+  const Windows windows{kOp, conv_shape(args.x.shape, args.weight.shape, args.y.shape, args.geometry), args.x,
+                        window_pitch(args.weight.shape)};
+  const std::int64_t outputs = args.y.shape[3];
+  const Workspace weight(exec, static_cast<std::size_t>(outputs * windows.pitch * size_bytes(args.x.dtype)));
+  pack_conv_weight(exec, kOp, windows.shape, args.weight, windows.pitch, weight.as<void>());
+  const Workspace memory(exec, windows.bytes());
+  for (std::int64_t first = 0; first < windows.pixels; first += windows.chunk) {
+    const std::int64_t count = std::min(windows.chunk, windows.pixels - first);
+    run_op(exec, MatmulArgs{.a = windows.gather(exec, memory.as<void>(), first, count),
+                            .b = {weight.as<void>(), args.x.dtype, Shape{outputs, windows.pitch}},
+                            .d = pixel_rows(args.y, first, count),
+                            .transpose_b = Transpose::kYes,
+                            .math = args.math,
+                            .bias = args.bias});
+  }
 }
 
 void gathered_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
   constexpr const char* kOp = "conv2d_bwd_weight";
-  const ConvShape s = conv_shape(args.x.shape, args.dweight.shape, args.dy.shape, args.geometry);
-  const int columns = s.kernel_height * s.kernel_width * s.in_group;
-  const int pitch =
-      static_cast<int>(ceil_div(columns, 8)) * 8;  // rows that tensor cores read 16 bytes at a time
-  const std::int64_t elem = size_bytes(args.x.dtype),
-                     pixels = std::int64_t{s.images} * s.out_height * s.out_width;
-  const std::int64_t chunk =
-      std::min(pixels, std::max<std::int64_t>(64, kChunkBytes / (elem * pitch) / 64 * 64));
-  const Workspace windows(exec, static_cast<std::size_t>(chunk * pitch * elem));
-  const Workspace packed(exec, static_cast<std::size_t>(std::int64_t{s.outputs} * pitch) * sizeof(float));
-  for (std::int64_t first = 0; first < pixels; first += chunk) {
-    const std::int64_t count = std::min(chunk, pixels - first), n = count * pitch;
-    for_float_type(kOp, args.x.dtype, [&]<class T>(T) {
-      launch(exec, kOp, grid_of(ceil_div(n, kThreads)), kThreads, 0, gather_kernel<T>, s, args.x.as<T>(),
-             windows.as<T>(), static_cast<int>(first), n, columns, pitch);
-    });
-    const auto* dy = static_cast<const std::byte*>(args.dy.data) + first * s.outputs * elem;
-    run_op(exec, MatmulArgs{.a = {dy, args.dy.dtype, Shape{count, s.outputs}},
-                            .b = {windows.as<void>(), args.x.dtype, Shape{count, pitch}},
-                            .d = {packed.as<void>(), DType::kFloat32, Shape{s.outputs, pitch}},
+  const Windows windows{kOp, conv_shape(args.x.shape, args.dweight.shape, args.dy.shape, args.geometry),
+                        args.x, window_pitch(args.dweight.shape)};
+  const Shape gradient{args.dy.shape[3], windows.pitch};
+  const Workspace packed(exec, static_cast<std::size_t>(gradient.num_elems()) * sizeof(float));
+  const Workspace memory(exec, windows.bytes());
+  for (std::int64_t first = 0; first < windows.pixels; first += windows.chunk) {
+    const std::int64_t count = std::min(windows.chunk, windows.pixels - first);
+    run_op(exec, MatmulArgs{.a = pixel_rows(args.dy, first, count),
+                            .b = windows.gather(exec, memory.as<void>(), first, count),
+                            .d = {packed.as<void>(), DType::kFloat32, gradient},
                             .transpose_a = Transpose::kYes,
                             .math = args.math,
                             .mode = first == 0 ? GradientMode::kOverwrite : GradientMode::kAccumulate});
   }
-  unpack_conv_gradient(exec, kOp, s, packed.as<float>(), pitch, args.dweight, args.mode);
+  unpack_conv_gradient(exec, kOp, windows.shape, packed.as<float>(), windows.pitch, args.dweight, args.mode);
 }
 
 }  // namespace trireme::cuda

@@ -82,7 +82,7 @@ class PackedWeight {
  public:
   PackedWeight(const KernelContext& exec, const char* op, const ConvShape& shape, ConstTensorView weight)
       : memory_(exec, static_cast<std::size_t>(shape.weight_elems() * size_bytes(weight.dtype))) {
-    pack_conv_weight(exec, op, shape, weight, memory_.as<void>());
+    pack_conv_weight(exec, op, shape, weight, packed_pitch(shape), memory_.as<void>());
   }
   template <class T>
   const T* as() const {

@@ -14,46 +14,31 @@ namespace {
 constexpr int kRowThreads = 8;     // of the first stage
 constexpr int kChunkThreads = 16;  // of the second
 
-constexpr int kHeldRows = 8;  // of a thread of the first stage, in flight
-
-// Rows of a block: narrow matrices are cut finer, for enough blocks.
-std::int64_t chunk_rows_of(std::int64_t cols) {
-  return cols <= 1024 ? kChunkRows / 2 : kChunkRows;
-}
-
-// partials[chunk, c]; a block is a chunk of rows by kWarp * N columns.
+// partials[chunk, c]; a block is a chunk of kChunkRows rows by kWarp * N columns.
 template <class T, int N>
-__global__ void __launch_bounds__(kWarp* kRowThreads)
-    column_sum_kernel(const T* x, float* partials, std::int64_t rows, std::int64_t cols, int chunk_rows) {
-  alignas(16) __shared__ float sums[kRowThreads][kWarp * N];
-  const std::int64_t tile_col = std::int64_t{blockIdx.y} * kWarp * N, col = tile_col + threadIdx.x * N;
-  const std::int64_t begin = std::int64_t{blockIdx.x} * chunk_rows;
-  const int here = static_cast<int>(rows - begin < chunk_rows ? rows - begin : chunk_rows);
+__global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows, std::int64_t cols) {
+  __shared__ float sums[kRowThreads][kWarp * N];
+  const std::int64_t col = (std::int64_t{blockIdx.y} * kWarp + threadIdx.x) * N;
+  const std::int64_t first = std::int64_t{blockIdx.x} * kChunkRows;
+  const std::int64_t last = first + kChunkRows < rows ? first + kChunkRows : rows;
   float sum[N] = {};
   if (col < cols) {
-    x += begin * cols + col;
-    for (int row = threadIdx.y; row < here; row += kHeldRows * kRowThreads) {
-      Pack<T, N> held[kHeldRows] = {};
+    for (std::int64_t row = first + threadIdx.y; row < last; row += kRowThreads) {
+      float v[N];
+      load<N>(x + row * cols + col, v);
 #pragma unroll
-      for (int r = 0; r < kHeldRows; ++r) {
-        const std::int64_t at = row + r * kRowThreads;
-        if (at < here) held[r] = load_pack<N>(x + at * cols);
-      }
-#pragma unroll
-      for (int r = 0; r < kHeldRows; ++r) {
-#pragma unroll
-        for (int i = 0; i < N; ++i) sum[i] += to_float(held[r].elems[i]);  // of rows there are not: zeros
-      }
+      for (int i = 0; i < N; ++i) sum[i] += v[i];
     }
   }
-  store<N>(sums[threadIdx.y] + threadIdx.x * N, sum);
-  __syncthreads();
-  for (int c = static_cast<int>(threadIdx.y * kWarp + threadIdx.x); c < kWarp * N; c += kWarp * kRowThreads) {
-    if (tile_col + c >= cols) continue;
-    float total = 0.0f;
 #pragma unroll
-    for (int y = 0; y < kRowThreads; ++y) total += sums[y][c];
-    partials[std::int64_t{blockIdx.x} * cols + tile_col + c] = total;
+  for (int i = 0; i < N; ++i) sums[threadIdx.y][threadIdx.x * N + i] = sum[i];
+  __syncthreads();
+  if (threadIdx.y != 0 || col >= cols) return;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    float total = 0.0f;
+    for (int y = 0; y < kRowThreads; ++y) total += sums[y][threadIdx.x * N + i];
+    partials[std::int64_t{blockIdx.x} * cols + col + i] = total;
   }
 }
 
@@ -65,7 +50,7 @@ struct AllTotals {
 // blockIdx.y says which of the results.
 __global__ void sum_chunks_kernel(AllTotals totals, std::int64_t num_chunks, std::int64_t pitch,
                                   std::int64_t cols) {
-  const auto [partials, out, mode] = blockIdx.y == 0 ? totals.of[0] : totals.of[1];
+  const auto [partials, out, mode] = totals.of[blockIdx.y];
   __shared__ float sums[kChunkThreads][kWarp + 1];
   const std::int64_t col = std::int64_t{blockIdx.x} * kWarp + threadIdx.x;
   const std::int64_t share = ceil_div(num_chunks, kChunkThreads);
@@ -73,7 +58,7 @@ __global__ void sum_chunks_kernel(AllTotals totals, std::int64_t num_chunks, std
   const std::int64_t last = first + share < num_chunks ? first + share : num_chunks;
   float sum = 0.0f;
   if (col < cols) {
-#pragma unroll 8
+#pragma unroll 4
     for (std::int64_t chunk = first; chunk < last; ++chunk) sum += partials[chunk * pitch + col];
   }
   sums[threadIdx.y][threadIdx.x] = sum;
@@ -107,7 +92,7 @@ void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
   const std::int64_t rows = args.x.num_elems() / cols;
   assert(args.x.shape.dim(-1) == cols);
   check_dtype("column_sum", DType::kFloat32, {args.out});
-  const std::int64_t chunk_rows = chunk_rows_of(cols), chunks = ceil_div(rows, chunk_rows);
+  const std::int64_t chunks = ceil_div(rows, kChunkRows);
   const Workspace partials(
       exec, static_cast<std::size_t>(std::max<std::int64_t>(1, chunks * cols)) * sizeof(float));
   if (rows > 0) {
@@ -117,7 +102,7 @@ void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
                      dim3 grid = grid_of(chunks);  // along x, where there may be more than 65535
                      grid.y = static_cast<unsigned>(ceil_div(cols, kWarp * N));
                      launch(exec, "column_sum", grid, dim3(kWarp, kRowThreads), 0, column_sum_kernel<T, N>,
-                            args.x.as<T>(), partials.as<float>(), rows, cols, static_cast<int>(chunk_rows));
+                            args.x.as<T>(), partials.as<float>(), rows, cols);
                    });
     });
   }

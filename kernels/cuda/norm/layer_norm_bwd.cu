@@ -3,8 +3,7 @@
 //
 // Rows of up to kMaxFusedCols elements are read once from memory by one kernel, whose warps keep their share
 // of dgamma and dbeta in registers. What a row's second pass needs it finds in the cache next to the cores:
-// kept in registers too it would leave room for one block a multiprocessor. For the same reason the next row
-// waits in the card's cache and not in registers. Longer rows take a kernel for the
+// kept in registers too it would leave room for one block a multiprocessor. Longer rows take a kernel for the
 // columns, then one for dx, which may overwrite dy.
 // Of RMS norm the mean pointer is null; there is no mean(g) and no dbeta.
 #include <cassert>
@@ -77,32 +76,20 @@ __device__ void store_dx(const Pointers<T>& p, std::int64_t at, const Elements<N
   store<N>(p.dx + at, dx);
 }
 
-// Has the card bring a line of memory into its cache.
-__device__ inline void prefetch([[maybe_unused]] const void* p) {
-#if defined(__CUDA_ARCH__)
-  asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(p)));
-#endif
-}
-
-// Adds the warps' sums in order and writes the chunk's: dgamma to out, dbeta to out + cols.
+// Adds the warps' sums in order and writes the chunk's.
 template <int N>
-__device__ void store_partials(float (&shared)[2][kWarps][kWarp * N], const float (&dgamma)[N],
-                               const float (&dbeta)[N], float* out, std::int64_t cols,
-                               std::int64_t first_col) {
+__device__ void store_partials(float (&shared)[kWarps][kWarp * N], const float (&sum)[N], float* out,
+                               std::int64_t cols, std::int64_t first_col) {
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   __syncthreads();  // the previous use of `shared` is over
-  store<N>(shared[0][warp] + lane * N, dgamma);
-  store<N>(shared[1][warp] + lane * N, dbeta);
+#pragma unroll
+  for (int i = 0; i < N; ++i) shared[warp][lane * N + i] = sum[i];
   __syncthreads();
-#pragma unroll
-  for (int which = 0; which < 2; ++which) {
-    for (int c = threadIdx.x; c < kWarp * N; c += kWarps * kWarp) {
-      if (first_col + c >= cols) continue;
-      float total = 0.0f;
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w) total += shared[which][w][c];
-      out[which * cols + first_col + c] = total;
-    }
+  for (int c = threadIdx.x; c < kWarp * N; c += kWarps * kWarp) {
+    if (first_col + c >= cols) continue;
+    float total = 0.0f;
+    for (int w = 0; w < kWarps; ++w) total += shared[w][c];
+    out[first_col + c] = total;
   }
 }
 
@@ -110,25 +97,13 @@ __device__ void store_partials(float (&shared)[2][kWarps][kWarp * N], const floa
 template <class T, int N, int P>
 __global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
     layer_norm_bwd_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
-  alignas(16) __shared__ float shared[2][kWarps][kWarp * N];
+  __shared__ float shared[kWarps][kWarp * N];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const float inverse_cols = 1.0f / static_cast<float>(cols);
   const std::int64_t first_row = std::int64_t{blockIdx.x} * kFusedRows;
   const std::int64_t last_row = first_row + kFusedRows < rows ? first_row + kFusedRows : rows;
   float dgamma[P][N] = {}, dbeta[P][N] = {};
-  const auto prefetch_row = [&](const T* x, std::int64_t row) {
-    if (x == nullptr || row >= last_row) return;
-#pragma unroll
-    for (int k = 0; k < P; ++k) {
-      const std::int64_t c = (k * kWarp + lane) * N;
-      if (N > 1 && c < cols) prefetch(x + row * cols + c);
-    }
-  };
-  prefetch_row(p.dx_add, first_row + warp);
   for (std::int64_t row = first_row + warp; row < last_row; row += kWarps) {
-    prefetch_row(p.dy, row + kWarps);
-    prefetch_row(p.x, row + kWarps);
-    prefetch_row(p.dx_add, row + kWarps);
     const float mean = p.mean_of(row), rstd = p.rstd[row];
     float sum_g = 0.0f, sum_g_xhat = 0.0f;
 #pragma unroll
@@ -157,7 +132,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
   float* out = p.partials + std::int64_t{blockIdx.x} * 2 * cols;
 #pragma unroll
   for (int k = 0; k < P; ++k) {
-    store_partials<N>(shared, dgamma[k], dbeta[k], out, cols, k * kWarp * N);
+    store_partials<N>(shared, dgamma[k], out, cols, k * kWarp * N);
+    store_partials<N>(shared, dbeta[k], out + cols, cols, k * kWarp * N);
   }
 }
 

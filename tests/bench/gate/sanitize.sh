@@ -16,8 +16,14 @@ sanitize() {
   fi
 }
 tool="$sanitizer --target-processes all --error-exitcode 9 --tool"
-# Of our own kernels alone: racecheck reports cuDNN's attention, whose copies and products go by barriers in memory.
-races="$tool racecheck --kernel-name kns=trireme"
+# racecheck reports cuDNN's attention, whose copies and products wait at barriers in memory, and ends with an internal
+# error where it looks at some kernels only. So all are looked at, and those that are not cuDNN's count.
+own_races() {
+  local status
+  "$bundle/run" $sanitizer --tool racecheck "$@"
+  status=$?
+  if [ $status = 0 ]; then ! grep 'Race reported' "$logs/$running.out" | grep -v cudnn >&2; else return $status; fi
+}
 # Libraries ask for what a driver or a card may lack and go on without it; what we ask for, we check ourselves.
 memory="$tool memcheck --report-api-errors no"
 # Kernels are checked as they are loaded: all of NCCL's and cuBLASLt's at once would take longer than there is time for.
@@ -28,7 +34,7 @@ CUDA_MODULE_LOADING=LAZY
   sanitize gpt 60 "$bundle/run" $memory cuda_gpt_test
   sanitize resnet 60 "$bundle/run" $memory cuda_resnet_test
   sanitize nccl 60 "$bundle/run" mpirun -np 2 "$bundle/tests/comm/one_card.sh" $memory nccl_gpt
-  sanitize races 70 "$bundle/run" $races cuda_sixteen_bit_test
+  sanitize races 70 own_races cuda_sixteen_bit_test
   sanitize conformance 120 "$bundle/run" $memory cuda_conformance_test --gtest_filter="$small"
-  sanitize conformance_races 120 "$bundle/run" $races cuda_conformance_test --gtest_filter="$own"
+  sanitize conformance_races 120 own_races cuda_conformance_test --gtest_filter="$own"
 }

@@ -105,12 +105,12 @@ TEST_F(CudnnTest, WhatIsRefusedToTheLastOwnKernelsDo) {
 TEST_F(CudnnTest, SixteenBitGradientsHaveFp32Results) {
   emulation::set_dnn_engines({{.is_classic = true}, {.workspace_bytes = 64}});
   int runs = dnn_counts().runs;
-  EXPECT_EQ(weight_gradient(Rig(DeviceType::kCuda, 1), 20, 5), 800.0f);
+  EXPECT_EQ(weight_gradient(Rig(DeviceType::kCuda, 1), 20, 9), 800.0f);
   EXPECT_EQ(dnn_counts().runs, runs + 2) << "by a graph of two operations";
   emulation::set_dnn_engines({{.is_classic = true}});
   runs = dnn_counts().runs;
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(weight_gradient(Rig(DeviceType::kCuda, 1), 20, 5), 800.0f);
+  EXPECT_EQ(weight_gradient(Rig(DeviceType::kCuda, 1), 20, 9), 800.0f);
   const std::string said = ::testing::internal::GetCapturedStdout();
   EXPECT_EQ(dnn_counts().runs, runs);
   EXPECT_NE(said.find("products of gathered windows run"), std::string::npos) << said;
@@ -120,32 +120,41 @@ TEST_F(CudnnTest, SixteenBitGradientsHaveFp32Results) {
 }
 
 // See [Note: padded channels].
-TEST_F(CudnnTest, SixteenBitImagesOfFewChannelsArePadded) {
-  const Convolution stem{.x = {2, 9, 7, 3}, .weight = {8, 3, 3, 3}, .geometry = {.stride = 2, .padding = 1}};
+TEST_F(CudnnTest, SixteenBitImagesOfOddChannelsArePadded) {
+  const Convolution odd{.x = {2, 9, 7, 11}, .weight = {8, 11, 3, 3}, .geometry = {.stride = 2, .padding = 1}};
   emulation::set_dnn_engines({{.workspace_bytes = 64, .wants_eights = true}});
-  EXPECT_EQ(library_runs(stem, DType::kFloat16), 4) << "forward, two data gradients, weight gradient";
-  EXPECT_EQ(library_runs(stem, DType::kBFloat16), 4);
-  EXPECT_EQ(library_runs(stem, DType::kFloat32), 0);
-  Convolution other = stem;
-  other.weight = {6, 3, 3, 3};
+  EXPECT_EQ(library_runs(odd, DType::kFloat16), 4) << "forward, two data gradients, weight gradient";
+  EXPECT_EQ(library_runs(odd, DType::kBFloat16), 4);
+  EXPECT_EQ(library_runs(odd, DType::kFloat32), 0);
+  Convolution other = odd;
+  other.weight = {6, 11, 3, 3};
   EXPECT_EQ(library_runs(other, DType::kFloat16), 0) << "nothing is won with outputs that are not";
   other = {.x = {2, 5, 5, 12}, .weight = {8, 3, 3, 3}, .geometry = {.stride = 1, .padding = 1, .groups = 4}};
   EXPECT_EQ(library_runs(other, DType::kFloat16), 0) << "groups stay";
 }
 
+// See [Note: gathered windows].
+TEST_F(CudnnTest, SixteenBitImagesOfFewChannelsAreGathered) {
+  const Convolution stem{.x = {2, 9, 7, 3}, .weight = {8, 3, 3, 3}, .geometry = {.stride = 2, .padding = 1}};
+  emulation::set_dnn_engines({{}});
+  EXPECT_EQ(library_runs(stem, DType::kFloat16), 2) << "data gradients";
+  EXPECT_EQ(library_runs(stem, DType::kBFloat16), 2);
+  EXPECT_EQ(library_runs(stem, DType::kFloat32), 4);
+}
+
 // Padded or not, one that serves the problem as it is does.
 TEST_F(CudnnTest, WhatIsRefusedPaddedIsAskedAsItIs) {
-  const Convolution stem{.x = {2, 9, 7, 3}, .weight = {8, 3, 3, 3}, .geometry = {.stride = 2, .padding = 1}};
+  const Convolution odd{.x = {2, 9, 7, 11}, .weight = {8, 11, 3, 3}, .geometry = {.stride = 2, .padding = 1}};
   emulation::set_dnn_engines({{.wants_odds = true}});
   ::testing::internal::CaptureStdout();
-  EXPECT_EQ(library_runs(stem, DType::kFloat16), 4);
+  EXPECT_EQ(library_runs(odd, DType::kFloat16), 4);
   const std::string said = ::testing::internal::GetCapturedStdout();
-  EXPECT_NE(said.find("padded from 3 channels (no engine is proposed); the images are tried as they are"),
+  EXPECT_NE(said.find("padded from 11 channels (no engine is proposed); the images are tried as they are"),
             std::string::npos)
       << said;
   emulation::set_dnn_engines({{.runs = false}});
   const int refusals = dnn_counts().refusals;
-  EXPECT_EQ(library_runs(stem, DType::kFloat16), 0);
+  EXPECT_EQ(library_runs(odd, DType::kFloat16), 0);
   EXPECT_EQ(dnn_counts().refusals, refusals + 2 * (1 + 1 + 2 + 2))
       << "padded and not: of what has two types there are two graphs";
 }
@@ -187,6 +196,31 @@ TEST_F(CudnnTest, GatheredWindowsComeInChunks) {
   EXPECT_LT(rig.allocator().stats().peak[MemoryCategory::kWorkspace], std::int64_t{96} << 20);
 }
 
+// 48,768 windows of 7 x 7 x 7 at a time, of 50,176: ones, of which the corners see 4 x 4 and the rest 7 x 7
+// pixels.
+TEST_F(CudnnTest, WindowsOfFewChannelsComeInChunks) {
+  constexpr std::int64_t kExtent = 224;
+  const Rig rig(DeviceType::kCuda, 1);
+  const auto ones = [&](const Shape& shape) {
+    return rig.upload(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elems()), 1.0f),
+                      DType::kFloat16);
+  };
+  const DeviceArray x = ones({1, kExtent, kExtent, 7}), w = ones({8, 7, 7, 7});
+  const DeviceArray y = rig.poisoned({1, kExtent, kExtent, 8}, DType::kFloat16);
+  rig.run(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 3}});
+  const std::vector<float> all = y.download();
+  const auto seen = [](std::int64_t place) {
+    return std::min({place + 4, std::int64_t{7}, kExtent - place + 3});
+  };
+  for (std::int64_t i = 0; i < kExtent; ++i) {
+    for (std::int64_t j = 0; j < kExtent; ++j) {
+      const auto at = static_cast<std::size_t>((i * kExtent + j) * 8);
+      ASSERT_EQ(all[at], static_cast<float>(7 * seen(i) * seen(j))) << i << ", " << j;
+      ASSERT_EQ(all[at + 7], all[at]);
+    }
+  }
+}
+
 // The same engine on every rank and in every run: the first that fits, whatever its speed.
 TEST_F(CudnnTest, TheFirstThatFitsIsTaken) {
   emulation::set_dnn_engines({{.notes = {CUDNN_NUMERICAL_NOTE_FFT}},
@@ -201,16 +235,17 @@ TEST_F(CudnnTest, TheFirstThatFitsIsTaken) {
       static_cast<std::int64_t>(Allocator::rounded(2 * 4 * 3 * 3 * sizeof(float)) + Allocator::rounded(100)));
 }
 
-// Beside that of the engine.
+// Beside that of the engine, where one runs.
 TEST_F(CudnnTest, TheWorkspaceOfConvolutionsIsThePredictedOne) {
   emulation::set_dnn_engines({{.workspace_bytes = 640}});
   const Rig rig(DeviceType::kCuda, 1);
-  const auto expect_as_predicted = [&](const auto& args) {
+  const auto expect_as_predicted = [&](const auto& args, bool gathers = false) {
     rig.run(args);
     rig.allocator().reset_peak();
     const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
     rig.run(args);
-    EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before, conv_workspace(args) + 640);
+    EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before,
+              conv_workspace(args) + (gathers ? 0 : 640));
   };
   for (const std::int64_t channels : {8, 3, 12}) {
     for (const DType dtype : {DType::kFloat32, DType::kFloat16}) {
@@ -219,15 +254,17 @@ TEST_F(CudnnTest, TheWorkspaceOfConvolutionsIsThePredictedOne) {
                         bias = rig.poisoned({16}, dtype), dx = rig.poisoned({1, 9, 9, channels}, dtype),
                         dw = rig.poisoned({16, channels, 3, 3});
       const ConvGeometry geometry{.stride = 1, .padding = 1};
-      expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = geometry});
-      expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .bias = bias, .y = y, .geometry = geometry});
+      const bool gathers = channels == 3 && dtype == DType::kFloat16;
+      expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = geometry}, gathers);
+      expect_as_predicted(Conv2dFwdArgs{.x = x, .weight = w, .bias = bias, .y = y, .geometry = geometry},
+                          gathers);
       expect_as_predicted(Conv2dBwdDataArgs{.dy = y, .weight = w, .dx = dx, .geometry = geometry});
       for (const DeviceArray* add : {&x, &dx}) {
         const Conv2dBwdDataArgs args{.dy = y, .weight = w, .dx_add = *add, .dx = dx, .geometry = geometry};
         expect_as_predicted(args);
         EXPECT_GT(conv_workspace(args), dtype == DType::kFloat16 || add == &dx ? 4 * 9 * 9 * channels : 0);
       }
-      expect_as_predicted(Conv2dBwdWeightArgs{.dy = y, .x = x, .dweight = dw, .geometry = geometry});
+      expect_as_predicted(Conv2dBwdWeightArgs{.dy = y, .x = x, .dweight = dw, .geometry = geometry}, gathers);
     }
   }
 }
