@@ -81,7 +81,13 @@ inline bool is_strided_product(const Shape& weight, const ConvGeometry& geometry
 /// Forward and weight gradient of 16-bit images of few channels are products of their windows: see [Note:
 /// gathered windows] in kernels/cuda/conv/gathered_conv.h.
 inline bool gathers_windows(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
-  return size_bytes(dtype) == 2 && geometry.groups == 1 && weight[1] < 8;
+  return size_bytes(dtype) == 2 && geometry.groups == 1 && weight[1] < 8 && weight.num_elems() > 0;
+}
+/// Weight gradients that cuDNN is not asked for either: see [Note: defects of cuDNN's convolutions].
+inline bool gathers_gradient(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
+  const bool is_padded_pixel = weight[2] == 1 && weight[3] == 1 && geometry.padding > 0;
+  return gathers_windows(weight, geometry, dtype) ||
+         (is_padded_pixel && size_bytes(dtype) == 2 && geometry.groups == 1);
 }
 /// Elements of a gathered window: R S C, and zeros up to what tensor cores read 16 bytes at a time.
 inline std::int64_t window_pitch(const Shape& weight) {
@@ -143,11 +149,11 @@ inline std::int64_t conv_workspace(const Conv2dBwdDataArgs& args) {
 }
 inline std::int64_t conv_workspace(const Conv2dBwdWeightArgs& args) {
   const Shape& weight = args.dweight.shape;
-  if (args.mode == GradientMode::kIgnore || weight.num_elems() == 0 || is_product(weight, args.geometry)) {
+  if (args.mode == GradientMode::kIgnore || weight.num_elems() == 0 || is_product(weight, args.geometry) ||
+      args.dy.num_elems() == 0) {
     return 0;
   }
-  if (gathers_windows(weight, args.geometry, args.x.dtype)) {
-    if (args.dy.num_elems() == 0) return 0;
+  if (gathers_gradient(weight, args.geometry, args.x.dtype)) {
     return windows_bytes(weight, args.dy.shape, args.x.dtype) +
            charged_bytes(weight[0] * window_pitch(weight) * std::int64_t{sizeof(float)});
   }

@@ -138,8 +138,12 @@ class GpuGate(unittest.TestCase):
         self.write_program(self.root / "fakes/mpirun", 'shift 2; exec "$@"')
         self.write_program(self.bundle / "tests/comm/one_card.sh", 'exec "$@"')
         self.write_program(self.root / "fakes/compute-sanitizer", """[ "$CUDA_MODULE_LOADING" = LAZY ] || exit 1
-          while [ "${1#-}" != "$1" ] || [ "$1" = all ] || [ "$1" = 9 ] || [ "$1" = no ] || [ "${1%check}" != "$1" ]; do
-          shift; done; exec "$@" """)
+          while [ "${1#-}" != "$1" ] || [ "$1" = all ] || [ "$1" = 9 ] || [ "$1" = 1000000 ] || [ "$1" = no ] || [ "${1%check}" != "$1" ]; do
+          shift; done
+          echo '========= Error: Race reported between Read access at cudnn_kernel+0x10'
+          [ -z "${FAKE_RACE:-}" ] || echo "========= Error: Race reported between Write access at $FAKE_RACE+0x20"
+          [ -n "${FAKE_NO_SUMMARY:-}" ] || echo '========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)'
+          exec "$@" """)
         self.write_program(self.bundle / "run-tests", """mkdir -p "$TRIREME_TEST_LOGS"
           echo ok >"$TRIREME_TEST_LOGS/one.log" """)
         (self.bundle / "bin").mkdir()
@@ -229,6 +233,14 @@ class GpuGate(unittest.TestCase):
             self.assertEqual((status, found), (1, [f"no library takes {problem}"]))
         both = json.dumps({"notes": [served, native]}) + "\n"
         self.assertEqual(self.native_kernels("sm_90", both)[0], 1)
+
+    def test_races_of_our_kernels_fail_the_part(self):
+        self.fake_card()
+        self.fake_peers()
+        for key, value in (("FAKE_RACE", "_ZN7trireme4cuda6kernelE"), ("FAKE_NO_SUMMARY", "1")):
+            status, text, report, _ = self.run_part("sanitize", PATH=f"{self.root}/fakes:" + os.environ["PATH"],
+                                                    **{key: value})
+            self.assertEqual((status, report["reason"]), (1, "not shown: races conformance_races"), text)
 
     def test_what_is_skipped_on_a_card_has_shown_nothing(self):
         self.fake_card()

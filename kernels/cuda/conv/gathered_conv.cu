@@ -1,6 +1,7 @@
 #include "kernels/cuda/conv/gathered_conv.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/cuda/conv/conv_gather.cuh"
 #include "kernels/cuda/conv/conv_weight.h"
@@ -62,6 +63,10 @@ struct Windows {
   // [count, pitch] from pixel `first` on, in `memory`.
   ConstTensorView gather(const KernelContext& exec, void* memory, std::int64_t first,
                          std::int64_t count) const {
+    const std::int64_t reach = std::int64_t{shape.kernel_height} * shape.width * shape.channels;
+    TRIREME_CHECK(reach <= std::numeric_limits<int>::max(),
+                  "{} on cuda: {} rows of an image of {} pixels and {} channels are too far apart", op,
+                  shape.kernel_height, shape.width, shape.channels);
     for_float_type(op, x.dtype, [&]<class T>(T) {
       const auto packs = static_cast<int>(pitch / kPack<T>),
                  groups = static_cast<int>(ceil_div(count, kPixelsAThread));

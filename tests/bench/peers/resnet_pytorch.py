@@ -9,6 +9,7 @@ Prints one JSON object: milliseconds a step (median), images/s, peak bytes, loss
 
 import argparse
 import json
+import math
 import statistics
 import time
 
@@ -41,7 +42,7 @@ def main():
         torch.set_float32_matmul_precision("highest" if args.math == "fp32" else "high")
     model = getattr(torchvision.models, args.model)().to(args.device, memory_format=torch.channels_last).train()
     fused = {"fused": True} if on_gpu else {}
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, **fused)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, weight_decay=1e-4, **fused)
     # A CPU has no autocast to fp16: there the script is tried out in bf16.
     dtype = torch.float16 if args.math == "fp16" and on_gpu else torch.bfloat16
     autocast = torch.autocast(args.device, dtype=dtype, enabled=args.math in ("fp16", "bf16"))
@@ -88,7 +89,7 @@ def main():
     median = statistics.median(step_ms)
     print(json.dumps({
         "step_ms": median, "min_step_ms": min(step_ms), "images_per_s": args.micro_batch * 1e3 / median,
-        "loss": loss_value, "all_step_ms": step_ms, "torch": torch.__version__, "compiled": args.compile,
+        "loss": loss_value if math.isfinite(loss_value) else None, "all_step_ms": step_ms, "torch": torch.__version__, "compiled": args.compile,
         "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0, "math": args.math, "device": args.device,
     }))
 

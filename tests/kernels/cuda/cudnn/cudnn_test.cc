@@ -205,18 +205,18 @@ TEST_F(CudnnTest, WindowsOfFewChannelsComeInChunks) {
     return rig.upload(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elems()), 1.0f),
                       DType::kFloat16);
   };
-  const DeviceArray x = ones({1, kExtent, kExtent, 7}), w = ones({8, 7, 7, 7});
-  const DeviceArray y = rig.poisoned({1, kExtent, kExtent, 8}, DType::kFloat16);
-  rig.run(Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 3}});
+  const DeviceArray x = ones({1, kExtent, kExtent, 7}), w = ones({5, 7, 7, 7}), bias = ones({5});
+  const DeviceArray y = rig.poisoned({1, kExtent, kExtent, 5}, DType::kFloat16);
+  rig.run(Conv2dFwdArgs{.x = x, .weight = w, .bias = bias, .y = y, .geometry = {.stride = 1, .padding = 3}});
   const std::vector<float> all = y.download();
   const auto seen = [](std::int64_t place) {
     return std::min({place + 4, std::int64_t{7}, kExtent - place + 3});
   };
   for (std::int64_t i = 0; i < kExtent; ++i) {
     for (std::int64_t j = 0; j < kExtent; ++j) {
-      const auto at = static_cast<std::size_t>((i * kExtent + j) * 8);
-      ASSERT_EQ(all[at], static_cast<float>(7 * seen(i) * seen(j))) << i << ", " << j;
-      ASSERT_EQ(all[at + 7], all[at]);
+      const auto at = static_cast<std::size_t>((i * kExtent + j) * 5);
+      ASSERT_EQ(all[at], static_cast<float>(7 * seen(i) * seen(j) + 1)) << i << ", " << j;
+      ASSERT_EQ(all[at + 4], all[at]);
     }
   }
 }
