@@ -5,6 +5,7 @@
 #include <limits>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/layout_bounds.h"
@@ -20,7 +21,7 @@ constexpr std::size_t kBatch = 16;
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// What is known of the time of a layout, or of a family of them.
-enum class Known { kBlocks, kPipeline, kStep, kSimulated, kRoom };
+enum class Known { kBlocks, kPipeline, kStep, kSimulated, kRoom, kPrice };
 
 /// A family, or a layout of one: it takes `ms` or more.
 struct Candidate {
@@ -29,6 +30,7 @@ struct Candidate {
   std::size_t family = 0, sharding = 0;
   PipelineBound pipeline = {};
   std::vector<double> choice_ms = {};  // by way to accumulate; kNoLimit: does not fit
+  PlanPrice price = {};                // of the first that may fit
 
   /// Those with equal times in the order of the layouts.
   bool operator<(const Candidate& other) const {
@@ -95,7 +97,7 @@ class LayoutSearcher {
     }
     std::vector<int> cut = layout.options.pipeline.cut;
     if (!prediction && layout.options.pipeline.stages > 1 && cut.empty()) {
-      const PlannedJob brief = short_step(tried, 2 * tried.options.pipeline.stages);
+      const PlannedJob brief = short_step(tried, 2 * tried.options.pipeline.stages, Shortened::kNoLonger);
       if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // in less time
       const auto found = likely_cut_within_memory(tried, costs_, limit_bytes_);
       if (!found) return std::nullopt;
@@ -184,11 +186,36 @@ class LayoutSearcher {
                          });
   }
 
+  /// Of the first that may fit. It takes less time than the memory to the byte, which only those need that
+  /// are among the best with it.
+  Tried price_first(const Candidate& candidate) const {
+    bool is_first = true;
+    PlanPrice price;
+    Tried tried = bound_choices(candidate, Known::kPrice, [&](const PlannedJob& one, std::int64_t, bool) {
+      if (!std::exchange(is_first, false)) return 0.0;
+      price = price_of(one);
+      return price.step_ms;
+    });
+    if (!tried.next.empty()) tried.next[0].price = std::move(price);
+    return tried;
+  }
+
+  /// Whether what peak_within() has found is the layout that the candidate's price is of.
+  bool is_priced(const Candidate& candidate, const PlannedJob& found) const {
+    const PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
+    const auto choices = accumulation_choices(layout.options, options_.accumulation, layout.num_ranks);
+    const auto first = std::ranges::find_if(candidate.choice_ms, [](double ms) { return ms < kNoLimit; });
+    const EngineOptions& priced = choices[static_cast<std::size_t>(first - candidate.choice_ms.begin())];
+    const EngineOptions& options = found.options;
+    return priced.accumulate_unsharded == options.accumulate_unsharded &&
+           priced.keep_gathered == options.keep_gathered && priced.pipeline.cut == options.pipeline.cut;
+  }
+
   Tried settle(const Candidate& candidate) const {
     PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
     const std::optional<std::int64_t> peak = peak_within(layout);
     if (!peak) return {.is_too_large = true};
-    const PlanPrice price = price_of(layout);
+    const PlanPrice price = is_priced(candidate, layout) ? candidate.price : price_of(layout);
     return {.layout = FoundLayout{.job = std::move(layout), .price = price, .peak_bytes = *peak}};
   }
 
@@ -205,6 +232,8 @@ class LayoutSearcher {
         case Known::kSimulated:
           return play_short(candidate);
         case Known::kRoom:
+          return price_first(candidate);
+        case Known::kPrice:
           return settle(candidate);
       }
     } catch (...) {

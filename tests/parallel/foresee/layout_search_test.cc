@@ -203,6 +203,30 @@ TEST_F(LayoutSearch, DataRanksNeedNotDivideTheMicroBatches) {
   EXPECT_GE(uneven, 4);
 }
 
+// Also of odd numbers of micro-batches, which leave unequal partial sums.
+TEST_F(LayoutSearch, TheLargestNeedIsThatOfAllRanks) {
+  job_.num_ranks = 8;
+  for (const std::int64_t micro_batches : {21, 40, 88}) {
+    for (const int stages : {1, 2}) {
+      for (const ZeroStage zero : {ZeroStage::kNone, ZeroStage::kGradients}) {
+        EngineOptions options = job_.options;
+        options.global_batch = 2 * micro_batches;
+        options.pipeline = {.stages = stages};
+        options.zero = zero;
+        options.accumulate_unsharded = micro_batches != 40;
+        std::int64_t most = 0;
+        for (int rank = 0; rank < job_.num_ranks; ++rank) {
+          const StepPrediction step = predict_step(job_.blocks, options, job_.sample, job_.num_ranks, rank);
+          most = std::max(most, step.memory.device_peak);
+        }
+        const StepPrediction largest =
+            predict_largest_step(job_.blocks, options, job_.sample, job_.num_ranks);
+        EXPECT_EQ(largest.memory.device_peak, most) << micro_batches << " " << stages;
+      }
+    }
+  }
+}
+
 TEST_F(LayoutSearch, WhatTheCallerRefusesIsNotFound) {
   const auto check = [](const EngineOptions& options) {
     TRIREME_CHECK(options.zero == ZeroStage::kNone, "no zero here");
