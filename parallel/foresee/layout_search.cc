@@ -1,6 +1,7 @@
 #include "parallel/foresee/layout_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <limits>
 #include <set>
@@ -47,6 +48,25 @@ struct Tried {
   std::exception_ptr failure;
 };
 
+/// The one with less is simpler.
+auto complexity(const EngineOptions& options) {
+  return std::tuple(options.recompute_every, options.recompute, options.zero, options.exchange,
+                    options.keep_gathered, options.accumulate_unsharded);
+}
+
+/// True of layouts that recompute or share with data ranks in another way, to no effect: a model may have
+/// nothing to recompute selectively, and gradients that are kept whole all the same leave ZeRO-2 nothing.
+bool are_twins(const FoundLayout& a, const FoundLayout& b) {
+  const auto axes = [](const EngineOptions& options) {
+    const PipelineOptions& pipeline = options.pipeline;
+    return std::tuple(options.tensor, options.sequence, options.micro_batch, pipeline.stages,
+                      pipeline.schedule, pipeline.chunks);
+  };
+  constexpr double kRounding = 1e-9;
+  return axes(a.job.options) == axes(b.job.options) && a.peak_bytes == b.peak_bytes &&
+         std::abs(a.price.step_ms - b.price.step_ms) <= kRounding * b.price.step_ms;
+}
+
 class LayoutSearcher {
  public:
   LayoutSearcher(const Cluster& cluster, const ClusterDevice& device, std::int64_t limit_bytes,
@@ -76,9 +96,10 @@ class LayoutSearcher {
   }
 
  private:
-  /// Of a way to accumulate: those before the last leave some room.
+  /// Of a way to accumulate, as training has it.
   std::int64_t limit_of(std::size_t choice, std::size_t num_choices) const {
-    return choice + 1 == num_choices ? limit_bytes_ : limit_bytes_ / 8 * 7;
+    const bool is_last = choice + 1 == num_choices;
+    return is_last || options_.uses_whole_limit ? limit_bytes_ : limit_bytes_ / 8 * 7;
   }
 
   /// Nothing where a rank needs more than the limit, or the engine has no such layout. Of the ways to
@@ -242,11 +263,21 @@ class LayoutSearcher {
     return {};
   }
 
+  /// Of twins the simpler one is kept. False where the layout has none.
+  bool replaces_twin(const FoundLayout& layout) {
+    const auto twin =
+        std::ranges::find_if(found_.best, [&](const FoundLayout& other) { return are_twins(layout, other); });
+    if (twin == found_.best.end()) return false;
+    if (complexity(layout.job.options) < complexity(twin->job.options)) twin->job = layout.job;
+    return true;
+  }
+
   void add(Tried tried) {
     if (tried.failure) note_refusal(tried.failure);
     if (tried.is_too_large) ++found_.num_too_large;
     if (tried.layout) ++found_.num_timed;
     for (Candidate& candidate : tried.next) candidates_.insert(std::move(candidate));
+    if (tried.layout && replaces_twin(*tried.layout)) return;
     if (!tried.layout || tried.layout->price.step_ms >= limit_ms()) return;
     const auto place = std::ranges::upper_bound(found_.best, tried.layout->price.step_ms, {},
                                                 [](const FoundLayout& other) { return other.price.step_ms; });
