@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/config/layout_keys.h"
+#include "launcher/config/words.h"
 #include "launcher/host/machine.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/build.h"
@@ -15,6 +16,8 @@
 
 namespace trireme {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 /// What the search begins with. Of a job that leaves it the layout, what is open has its default already.
 JobConfig without_layout(JobConfig config) {
@@ -104,6 +107,32 @@ std::string describe_layout(const PlannedJob& job) {
       options.recompute_every, options.micro_batch);
 }
 
+/// Of the job's steps with one of the layouts.
+double cost_of(const LayoutsReport& report, std::size_t layout) {
+  const auto steps = static_cast<double>(report.configs[layout].train.steps);
+  return report.found.best[layout].price.step_ms / 3.6e6 * steps * report.num_ranks * report.price_per_hour;
+}
+
+/// By the job's keys, and the number of data ranks.
+Json layout_json(const PlannedJob& job) {
+  const EngineOptions& options = job.options;
+  const PipelineOptions& pipeline = options.pipeline;
+  return {{"tensor", options.tensor},
+          {"sequence", options.sequence},
+          {"pipeline", pipeline.stages},
+          {"pipeline_cut", pipeline.cut.empty() ? Json("flops") : Json(pipeline.cut)},
+          {"data", data_ranks(job)},
+          {"schedule", name(pipeline.schedule)},
+          {"chunks", pipeline.chunks},
+          {"zero", static_cast<int>(options.zero)},
+          {"exchange", to_word(options.exchange)},
+          {"accumulate_unsharded", options.accumulate_unsharded},
+          {"keep_gathered", options.keep_gathered},
+          {"recompute_every", options.recompute_every},
+          {"recompute", name(options.recompute)},
+          {"micro_batch", options.micro_batch}};
+}
+
 }  // namespace
 
 LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
@@ -113,6 +142,8 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
                        .device = cluster.device,
                        .num_ranks = request.num_ranks,
                        .limit_bytes = request.limit_bytes,
+                       .global_batch = job.train.global_batch,
+                       .micro_batch = job.train.micro_batch,
                        .price_per_hour = device.price_per_hour,
                        .fixed = describe_fixed(job)};
   if (report.limit_bytes == 0) {
@@ -131,6 +162,7 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
          .varies_micro_batch = request.varies_micro_batch,
          .accumulation = {.accumulate_unsharded = job.parallel.accumulate_unsharded,
                           .keep_gathered = job.parallel.keep_gathered},
+         .uses_whole_limit = job.parallel.memory_limit > 0,
          .fixed = fixed_layout(job.parallel),
          .threads = count_cores().usable(),
          .check = [&](const EngineOptions& options) { check_config(with_layout(job, options)); },
@@ -146,9 +178,15 @@ std::string describe_none(const LayoutsReport& report) {
   const FoundLayouts& found = report.found;
   const std::string fixed =
       report.fixed.empty() ? "" : fmt::format(" with {}", fmt::join(report.fixed, ", "));
+  if (!found.closest && report.global_batch % report.micro_batch != 0) {
+    return fmt::format("train.micro_batch = {} does not divide train.global_batch = {}: change one of them",
+                       report.micro_batch, report.global_batch);
+  }
   if (!found.closest) {
-    return fmt::format("no layout{} divides the batch over these ranks: change {}their number", fixed,
-                       fixed.empty() ? "" : "these keys or ");
+    return fmt::format(
+        "no layout{} divides these ranks so that each data rank has one of the {} micro-batches: change "
+        "{}their number, train.micro_batch or train.global_batch",
+        fixed, report.global_batch / report.micro_batch, fixed.empty() ? "" : "these keys, ");
   }
   return fmt::format("no layout{} fits; closest is {}: it needs {}, {} more than a rank has", fixed,
                      describe_layout(*found.closest), format_bytes(found.closest_bytes),
@@ -193,44 +231,39 @@ std::string to_text(const LayoutsReport& report) {
   }
   text += to_text(rows, {.num_left = 6, .num_kept = 13});
   if (report.price_per_hour > 0) {
-    const double steps = static_cast<double>(report.configs[0].train.steps);
     text +=
-        fmt::format("{} steps with the first: {:.2f}\n", report.configs[0].train.steps,
-                    found.best[0].price.step_ms / 3.6e6 * steps * report.num_ranks * report.price_per_hour);
+        fmt::format("{} steps with the first: {:.2f}\n", report.configs[0].train.steps, cost_of(report, 0));
   }
   return text;
 }
 
 std::string to_json(const LayoutsReport& report) {
-  using Json = nlohmann::ordered_json;
+  const FoundLayouts& found = report.found;
   Json layouts = Json::array();
-  for (const FoundLayout& layout : report.found.best) {
-    const EngineOptions& options = layout.job.options;
-    layouts.push_back({{"tensor", options.tensor},
-                       {"sequence", options.sequence},
-                       {"pipeline", options.pipeline.stages},
-                       {"data", data_ranks(layout.job)},
-                       {"schedule", name(options.pipeline.schedule)},
-                       {"chunks", options.pipeline.chunks},
-                       {"zero", static_cast<int>(options.zero)},
-                       {"recompute_every", options.recompute_every},
-                       {"recompute", name(options.recompute)},
-                       {"micro_batch", options.micro_batch},
-                       {"step_ms", layout.price.step_ms},
-                       {"peak_bytes", layout.peak_bytes},
-                       {"mfu", layout.price.mfu},
-                       {"bubble_share", layout.price.bubble_share},
-                       {"exposed_communication_ms", layout.price.exposed_ms}});
+  for (std::size_t i = 0; i < found.best.size(); ++i) {
+    const FoundLayout& layout = found.best[i];
+    Json& json = layouts.emplace_back(layout_json(layout.job));
+    json["step_ms"] = layout.price.step_ms;
+    json["peak_bytes"] = layout.peak_bytes;
+    json["mfu"] = layout.price.mfu;
+    json["bubble_share"] = layout.price.bubble_share;
+    json["exposed_communication_ms"] = layout.price.exposed_ms;
+    json["cost"] = report.price_per_hour > 0 ? Json(cost_of(report, i)) : Json(nullptr);
   }
-  const Json json = {{"cluster", report.cluster},
-                     {"device", report.device},
-                     {"ranks", report.num_ranks},
-                     {"limit_bytes", report.limit_bytes},
-                     {"candidates", report.found.num_candidates},
-                     {"too_large", report.found.num_too_large},
-                     {"refused", report.found.num_refused},
-                     {"timed", report.found.num_timed},
-                     {"layouts", layouts}};
+  Json json = {{"cluster", report.cluster},
+               {"device", report.device},
+               {"ranks", report.num_ranks},
+               {"limit_bytes", report.limit_bytes},
+               {"candidates", report.found.num_candidates},
+               {"too_large", report.found.num_too_large},
+               {"refused", report.found.num_refused},
+               {"timed", report.found.num_timed},
+               {"layouts", layouts}};
+  if (found.best.empty()) json["none"] = describe_none(report);
+  if (found.best.empty() && found.closest) {
+    json["closest"] = layout_json(*found.closest);
+    json["closest"]["peak_bytes"] = found.closest_bytes;
+  }
   return json.dump(1) + "\n";
 }
 

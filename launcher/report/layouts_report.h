@@ -24,7 +24,8 @@ struct LayoutsReport {
   std::string cluster, device;
   int num_ranks = 1;
   std::int64_t limit_bytes = 0;
-  double price_per_hour = 0;  // of a device
+  std::int64_t global_batch = 1, micro_batch = 1;  // of the job
+  double price_per_hour = 0;                       // of a device
   FoundLayouts found;
   std::vector<JobConfig> configs;  // of found.best: the job with each layout
   std::vector<std::string> fixed;  // keys of the layout that were kept

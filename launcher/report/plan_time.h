@@ -39,13 +39,16 @@ ClusterChoice with_device(ClusterChoice choice, const RankPlace& place);
 /// The cluster with the device that so many ranks have.
 using ClusterOfRanks = std::function<ClusterChoice(int num_ranks)>;
 
-/// What `price` returns; an Error(kInvalidInput) of it, about the description, names the file.
+/// True of an engine's refusal, which names an option of the job, and of one that names a key of it.
+bool is_about_job(const Error& error);
+
+/// What `price` returns; an Error(kInvalidInput) of it names the file, if it is about the description.
 template <class Price>
 auto priced_on(const ClusterChoice& choice, const Price& price) {
   try {
     return price();
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidInput) throw;
+    if (error.code() != ErrorCode::kInvalidInput || is_about_job(error)) throw;
     throw Error(error.code(), fmt::format("{}: {}", choice.file, error.what()), error.where());
   }
 }

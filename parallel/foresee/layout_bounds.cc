@@ -317,7 +317,7 @@ std::int64_t LayoutBounds::state_bytes(const PlannedJob& layout, ZeroStage zero)
 }
 
 bool LayoutBounds::may_fit(const PlannedJob& layout, std::int64_t limit, bool may_be_cut) const {
-  PlannedJob brief = short_step(with_cut(layout), 2 * layout.options.pipeline.stages);
+  PlannedJob brief = short_step(with_cut(layout), 2 * layout.options.pipeline.stages, Shortened::kNoLonger);
   brief.options.planning = Planning::kOwnRank;
   const Mesh mesh = mesh_of(brief.num_ranks, brief.options.pipeline.stages, brief.options.tensor);
   const int stages = mesh.size(Axis::kPipeline);

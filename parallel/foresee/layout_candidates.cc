@@ -76,13 +76,24 @@ std::vector<ZeroStage> zero_stages_of(int data, const FixedLayout& fixed) {
   return data > 1 ? std::vector{kNone, kOptimizer, kGradients, kParameters} : std::vector{kNone};
 }
 
+/// True if the layout exchanges on two levels in some way to accumulate, where it is left the choice.
+bool may_have_two_levels(EngineOptions options, ZeroStage zero, int num_ranks) {
+  options.zero = zero;
+  options.hosts = hosts_like(options.hosts, num_ranks);
+  for (const bool unsharded : {true, false}) {
+    options.accumulate_unsharded = unsharded;
+    if (exchange_of(options, num_ranks).data_ranks_per_host > 1) return true;
+  }
+  return false;
+}
+
 std::vector<DataSharding> shardings_of(const PlannedJob& layout, int data, const FixedLayout& fixed) {
-  const bool has_hosts = num_hosts(hosts_like(layout.options.hosts, layout.num_ranks)) > 1;
   const Exchange given = layout.options.exchange;
   std::vector<DataSharding> all;
   for (const ZeroStage zero : zero_stages_of(data, fixed)) {
     all.push_back({zero, given});
-    if (data > 1 && has_hosts && given == Exchange::kAuto) all.push_back({zero, Exchange::kFlat});
+    if (given == Exchange::kAuto && may_have_two_levels(layout.options, zero, layout.num_ranks))
+      all.push_back({zero, Exchange::kFlat});
   }
   return all;
 }

@@ -1,10 +1,12 @@
 #include "parallel/foresee/layout_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <limits>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/layout_bounds.h"
@@ -20,7 +22,7 @@ constexpr std::size_t kBatch = 16;
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
 /// What is known of the time of a layout, or of a family of them.
-enum class Known { kBlocks, kPipeline, kStep, kSimulated, kRoom };
+enum class Known { kBlocks, kPipeline, kStep, kSimulated, kRoom, kPrice };
 
 /// A family, or a layout of one: it takes `ms` or more.
 struct Candidate {
@@ -29,6 +31,7 @@ struct Candidate {
   std::size_t family = 0, sharding = 0;
   PipelineBound pipeline = {};
   std::vector<double> choice_ms = {};  // by way to accumulate; kNoLimit: does not fit
+  PlanPrice price = {};                // of the first that may fit
 
   /// Those with equal times in the order of the layouts.
   bool operator<(const Candidate& other) const {
@@ -44,6 +47,25 @@ struct Tried {
   bool is_too_large = false;
   std::exception_ptr failure;
 };
+
+/// The one with less is simpler.
+auto complexity(const EngineOptions& options) {
+  return std::tuple(options.recompute_every, options.recompute, options.zero, options.exchange,
+                    options.keep_gathered, options.accumulate_unsharded);
+}
+
+/// True of layouts that recompute or share with data ranks in another way, to no effect: a model may have
+/// nothing to recompute selectively, and gradients that are kept whole all the same leave ZeRO-2 nothing.
+bool are_twins(const FoundLayout& a, const FoundLayout& b) {
+  const auto axes = [](const EngineOptions& options) {
+    const PipelineOptions& pipeline = options.pipeline;
+    return std::tuple(options.tensor, options.sequence, options.micro_batch, pipeline.stages,
+                      pipeline.schedule, pipeline.chunks);
+  };
+  constexpr double kRounding = 1e-9;
+  return axes(a.job.options) == axes(b.job.options) && a.peak_bytes == b.peak_bytes &&
+         std::abs(a.price.step_ms - b.price.step_ms) <= kRounding * b.price.step_ms;
+}
 
 class LayoutSearcher {
  public:
@@ -74,9 +96,10 @@ class LayoutSearcher {
   }
 
  private:
-  /// Of a way to accumulate: those before the last leave some room.
+  /// Of a way to accumulate, as training has it.
   std::int64_t limit_of(std::size_t choice, std::size_t num_choices) const {
-    return choice + 1 == num_choices ? limit_bytes_ : limit_bytes_ / 8 * 7;
+    const bool is_last = choice + 1 == num_choices;
+    return is_last || options_.uses_whole_limit ? limit_bytes_ : limit_bytes_ / 8 * 7;
   }
 
   /// Nothing where a rank needs more than the limit, or the engine has no such layout. Of the ways to
@@ -95,7 +118,7 @@ class LayoutSearcher {
     }
     std::vector<int> cut = layout.options.pipeline.cut;
     if (!prediction && layout.options.pipeline.stages > 1 && cut.empty()) {
-      const PlannedJob brief = short_step(tried, 2 * tried.options.pipeline.stages);
+      const PlannedJob brief = short_step(tried, 2 * tried.options.pipeline.stages, Shortened::kNoLonger);
       if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // in less time
       const auto found = likely_cut_within_memory(tried, costs_, limit_bytes_);
       if (!found) return std::nullopt;
@@ -184,11 +207,36 @@ class LayoutSearcher {
                          });
   }
 
+  /// Of the first that may fit. It takes less time than the memory to the byte, which only those need that
+  /// are among the best with it.
+  Tried price_first(const Candidate& candidate) const {
+    bool is_first = true;
+    PlanPrice price;
+    Tried tried = bound_choices(candidate, Known::kPrice, [&](const PlannedJob& one, std::int64_t, bool) {
+      if (!std::exchange(is_first, false)) return 0.0;
+      price = price_of(one);
+      return price.step_ms;
+    });
+    if (!tried.next.empty()) tried.next[0].price = std::move(price);
+    return tried;
+  }
+
+  /// Whether what peak_within() has found is the layout that the candidate's price is of.
+  bool is_priced(const Candidate& candidate, const PlannedJob& found) const {
+    const PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
+    const auto choices = accumulation_choices(layout.options, options_.accumulation, layout.num_ranks);
+    const auto first = std::ranges::find_if(candidate.choice_ms, [](double ms) { return ms < kNoLimit; });
+    const EngineOptions& priced = choices[static_cast<std::size_t>(first - candidate.choice_ms.begin())];
+    const EngineOptions& options = found.options;
+    return priced.accumulate_unsharded == options.accumulate_unsharded &&
+           priced.keep_gathered == options.keep_gathered && priced.pipeline.cut == options.pipeline.cut;
+  }
+
   Tried settle(const Candidate& candidate) const {
     PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
     const std::optional<std::int64_t> peak = peak_within(layout);
     if (!peak) return {.is_too_large = true};
-    const PlanPrice price = price_of(layout);
+    const PlanPrice price = is_priced(candidate, layout) ? candidate.price : price_of(layout);
     return {.layout = FoundLayout{.job = std::move(layout), .price = price, .peak_bytes = *peak}};
   }
 
@@ -205,6 +253,8 @@ class LayoutSearcher {
         case Known::kSimulated:
           return play_short(candidate);
         case Known::kRoom:
+          return price_first(candidate);
+        case Known::kPrice:
           return settle(candidate);
       }
     } catch (...) {
@@ -213,11 +263,21 @@ class LayoutSearcher {
     return {};
   }
 
+  /// Of twins the simpler one is kept. False where the layout has none.
+  bool replaces_twin(const FoundLayout& layout) {
+    const auto twin =
+        std::ranges::find_if(found_.best, [&](const FoundLayout& other) { return are_twins(layout, other); });
+    if (twin == found_.best.end()) return false;
+    if (complexity(layout.job.options) < complexity(twin->job.options)) twin->job = layout.job;
+    return true;
+  }
+
   void add(Tried tried) {
     if (tried.failure) note_refusal(tried.failure);
     if (tried.is_too_large) ++found_.num_too_large;
     if (tried.layout) ++found_.num_timed;
     for (Candidate& candidate : tried.next) candidates_.insert(std::move(candidate));
+    if (tried.layout && replaces_twin(*tried.layout)) return;
     if (!tried.layout || tried.layout->price.step_ms >= limit_ms()) return;
     const auto place = std::ranges::upper_bound(found_.best, tried.layout->price.step_ms, {},
                                                 [](const FoundLayout& other) { return other.price.step_ms; });

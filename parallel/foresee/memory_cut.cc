@@ -109,13 +109,10 @@ std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
   job.options.pipeline.cut = cut.first_units();
   job.options.planning = Planning::kOwnRank;
   const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
-  const BatchLayout batch{.global_batch = job.options.global_batch,
-                          .micro_batch = job.options.micro_batch,
-                          .data_ranks = mesh.size(Axis::kData)};
   std::int64_t most = 0;
-  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) {
-    if (mesh.coord(ranks[0])[Axis::kPipeline] != stage) continue;
-    const StepPrediction step = predict_step(job.blocks, job.options, job.sample, job.num_ranks, ranks[0]);
+  for (const int rank : ranks_of_largest_needs(job.options, job.num_ranks)) {
+    if (mesh.coord(rank)[Axis::kPipeline] != stage) continue;
+    const StepPrediction step = predict_step(job.blocks, job.options, job.sample, job.num_ranks, rank);
     most = std::max(most, step.memory.device_peak);
   }
   return most;

@@ -107,18 +107,62 @@ StepPrediction play_step(Engine& engine, const SampleSpec& sample) {
   return prediction;
 }
 
-// One rank of each class of equal needs.
-std::vector<int> ranks_to_predict(const EngineOptions& options, int num_ranks) {
-  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
-  const BatchLayout batch{.global_batch = options.global_batch,
-                          .micro_batch = options.micro_batch,
-                          .data_ranks = mesh.size(Axis::kData)};
-  std::vector<int> first;
-  for (const std::vector<int>& ranks : classes_of_equal_needs(batch, mesh)) first.push_back(ranks[0]);
-  return first;
+/// The sums that a data rank keeps after each of its micro-batches: [Note: canonical reduction].
+std::vector<std::size_t> kept_sums(const BatchLayout& batch, int rank) {
+  std::vector<std::size_t> kept;
+  ReductionStack stack;
+  for (std::int64_t i = 0; i < batch.count_of(rank); ++i) {
+    stack.push({batch.first_of(rank) + i, 0});
+    kept.push_back(stack.entries().size());
+  }
+  return kept;
+}
+
+/// True if a rank that keeps `a` never keeps more than one that keeps `b`, doing the same.
+bool keeps_no_more(const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) {
+  return a.size() == b.size() && std::ranges::equal(a, b, std::ranges::less_equal{});
+}
+
+/// Data ranks of which one needs most, whatever a sum takes.
+std::vector<int> largest_data_ranks(const BatchLayout& batch) {
+  std::vector<std::pair<int, std::vector<std::size_t>>> largest;
+  for (int rank = 0; rank < batch.data_ranks; ++rank) {
+    std::vector<std::size_t> kept = kept_sums(batch, rank);
+    const auto is_covered = [&](const auto& other) { return keeps_no_more(kept, other.second); };
+    if (std::ranges::any_of(largest, is_covered)) continue;
+    std::erase_if(largest, [&](const auto& other) { return keeps_no_more(other.second, kept); });
+    largest.emplace_back(rank, std::move(kept));
+  }
+  // First those that may reach a limit soonest.
+  std::ranges::stable_sort(largest, std::ranges::greater{},
+                           [](const auto& one) { return std::ranges::max(one.second); });
+  std::vector<int> ranks;
+  for (const auto& [rank, kept] : largest) ranks.push_back(rank);
+  return ranks;
 }
 
 }  // namespace
+
+std::vector<int> ranks_of_largest_needs(const EngineOptions& options, int num_ranks) {
+  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
+  const bool sums_each_micro_batch = options.zero >= ZeroStage::kGradients && !options.accumulate_unsharded;
+  std::vector<int> data_ranks{0};  // all do the same where they keep no partial sums of their own
+  if (options.reduction == Reduction::kCanonical && !sums_each_micro_batch) {
+    data_ranks = largest_data_ranks({.global_batch = options.global_batch,
+                                     .micro_batch = options.micro_batch,
+                                     .data_ranks = mesh.size(Axis::kData)});
+  }
+  std::vector<int> ranks;
+  for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
+    for (const int data : data_ranks) {
+      // The first tensor place has the biases that are added once.
+      for (int place = 0; place < std::min(mesh.size(Axis::kTensor), 2); ++place) {
+        ranks.push_back(mesh.rank({{Axis::kPipeline, stage}, {Axis::kData, data}, {Axis::kTensor, place}}));
+      }
+    }
+  }
+  return ranks;
+}
 
 const ActionNeed& StepPrediction::update() const {
   const auto first = std::ranges::find(plan.actions, ActionKind::kOptimStep, &Action::kind);
@@ -217,7 +261,7 @@ StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, Engi
 StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
                                     const EngineOptions& options, const SampleSpec& sample, int num_ranks) {
   StepPrediction largest;
-  for (const int rank : ranks_to_predict(options, num_ranks)) {
+  for (const int rank : ranks_of_largest_needs(options, num_ranks)) {
     StepPrediction prediction = predict_step(blocks, options, sample, num_ranks, rank);
     if (largest.actions.empty() || prediction.memory.device_peak > largest.memory.device_peak) {
       largest = std::move(prediction);
@@ -233,7 +277,7 @@ std::optional<StepPrediction> predict_within(std::int64_t limit,
   options.planning = Planning::kOwnRank;
   options.memory_limit = limit;
   StepPrediction largest;
-  for (const int rank : ranks_to_predict(options, num_ranks)) {
+  for (const int rank : ranks_of_largest_needs(options, num_ranks)) {
     try {
       StepPrediction prediction = play_step(*make_engine(blocks, options, num_ranks, rank), sample);
       if (prediction.memory.device_peak > limit) return std::nullopt;

@@ -65,6 +65,10 @@ struct StepPrediction {
 /// ascending order, by stage and first rank.
 std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, const Mesh& mesh);
 
+/// Ranks of which one needs most, by stage: those that keep no more sums than another at any time are left
+/// out.
+std::vector<int> ranks_of_largest_needs(const EngineOptions& options, int num_ranks);
+
 /// Predicts a step of rank `rank` of `num_ranks`. See PlannedJob::options.
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
                             const SampleSpec& sample, int num_ranks, int rank);

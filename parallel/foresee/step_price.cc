@@ -102,8 +102,10 @@ double seconds_of(const RecordedCall& call, const RecordedGroup& group, const Cl
 PlannedJob shortened(const PlannedJob& job, PricedRanks ranks) {
   const PipelineOptions& pipeline = job.options.pipeline;
   const std::int64_t stages = pipeline.stages;
-  if (ranks == PricedRanks::kAll) return short_step(job, std::max(kMostMicroBatches, 2 * stages));
-  return short_step(job, pipeline.schedule == PipelineSchedule::kInterleaved ? stages : 1);
+  if (ranks == PricedRanks::kAll)
+    return short_step(job, std::max(kMostMicroBatches, 2 * stages), Shortened::kAsWhole);
+  return short_step(job, pipeline.schedule == PipelineSchedule::kInterleaved ? stages : 1,
+                    Shortened::kNoLonger);
 }
 
 }  // namespace

@@ -26,6 +26,16 @@ std::vector<Subtree> partial_sums(std::int64_t first, std::int64_t count) {
   return stack.entries();
 }
 
+std::int64_t num_partial_sums(std::int64_t first, std::int64_t count) {
+  std::int64_t num = 0;
+  for (const std::int64_t end = first + count; first < end; ++num) {
+    std::int64_t size = 1;
+    while (first % (2 * size) == 0 && first + 2 * size <= end) size *= 2;
+    first += size;
+  }
+  return num;
+}
+
 std::vector<Addition> finish_tree(const std::vector<Subtree>& partials) {
   std::vector<Addition> additions;
   ReductionStack stack;

@@ -35,6 +35,8 @@ class ReductionStack {
 
 /// The partial sums left after leaves [first, first + count), in order.
 std::vector<Subtree> partial_sums(std::int64_t first, std::int64_t count);
+/// How many these are: found without walking the leaves.
+std::int64_t num_partial_sums(std::int64_t first, std::int64_t count);
 
 /// Adds `values` as leaves 0 .. n-1 of the tree in fp32: how losses of micro-batches become the loss of a
 /// step.

@@ -208,7 +208,7 @@ launch_us = 2
         for ranks, keys, reason in (
                 (2, ("parallel.memory_limit=1000",), "no layout fits; closest is tensor = 1, "),
                 (2, (f"parallel.cluster={a100}",), "is a cuda, and the ranks compute on a cpu"),
-                (0, ("parallel.pipeline=3",), "no layout with parallel.pipeline = 3 divides the batch"),
+                (0, ("parallel.pipeline=3",), "no layout with parallel.pipeline = 3 divides these ranks"),
                 (0, ("parallel.cluster=none.toml",), "none.toml"),
                 (0, (f"parallel.cluster={self.folder / 'cluster.toml'}", "precision.mode=bf16"), "peak_tflops.bf16")):
             sets = [part for key in keys for part in ("--set", key)]

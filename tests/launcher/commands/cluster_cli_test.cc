@@ -1,6 +1,7 @@
 // `trireme calibrate` and `trireme predict`.
 #include <cmath>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "launcher/cluster/cluster_file.h"
@@ -13,7 +14,9 @@
 namespace trireme {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const std::filesystem::path kRoot = TRIREME_SOURCE_DIR;
 const std::filesystem::path kExamples = kRoot / "examples/clusters";
@@ -209,6 +212,12 @@ TEST_F(Cli, SearchesLayoutsAndWritesTheFastest) {
       run({"plan", scratch_ / "best.toml", "--cluster", cluster, "--ranks", "4", "--json"});
   ASSERT_EQ(plan.exit_code, 0) << plan.err;
   EXPECT_DOUBLE_EQ(planned_ms(plan.out), planned_ms(json.out));  // the first layout's
+  const auto first = nlohmann::json::parse(json.out)["layouts"][0];
+  for (const char* key : {"pipeline_cut", "exchange", "accumulate_unsharded", "keep_gathered"}) {
+    EXPECT_TRUE(first.contains(key)) << key;
+  }
+  EXPECT_EQ(first["exchange"], "auto");
+  EXPECT_TRUE(first["cost"].is_null());  // without a price
   const ProgramResult again =
       run({"plan", job, "--cluster", cluster, "--ranks", "4", "--search", "--write", job});
   EXPECT_EQ(again.exit_code, 2);
@@ -221,6 +230,29 @@ TEST_F(Cli, NamesTheClosestLayoutOfAJobThatFitsNowhere) {
            "--search", "--set", "parallel.memory_limit=100000"});
   EXPECT_EQ(found.exit_code, 2);
   EXPECT_THAT(found.out, HasSubstr("no layout fits; closest is tensor = 1"));
+  const ProgramResult json =
+      run({"plan", scratch_ / "job.toml", "--cluster", kExamples / "a100-80.toml", "--ranks", "2", "--search",
+           "--json", "--set", "parallel.memory_limit=100000"});
+  EXPECT_EQ(json.exit_code, 2);
+  const auto report = nlohmann::json::parse(json.out);
+  EXPECT_THAT(report["none"], HasSubstr("no layout fits"));
+  EXPECT_EQ(report["closest"]["tensor"], 1);
+  EXPECT_GT(report["closest"]["peak_bytes"], 100000);
+}
+
+TEST_F(Cli, SaysWhatOfTheJobLeavesNoLayout) {
+  const std::string job = write_job(scratch_ / "job.toml"), cluster = kExamples / "a100-80.toml";
+  const auto none = [&](const std::vector<std::string>& keys) {
+    std::vector<std::string> command{"plan", job, "--cluster", cluster, "--ranks", "2", "--search"};
+    for (const std::string& key : keys) command.insert(command.end(), {"--set", key});
+    const ProgramResult found = run(command);
+    EXPECT_EQ(found.exit_code, 2);
+    return found.out + found.err;
+  };
+  EXPECT_THAT(none({"train.global_batch=10", "train.micro_batch=3"}),
+              HasSubstr("train.micro_batch = 3 does not divide train.global_batch = 10: change one of them"));
+  EXPECT_THAT(none({"parallel.layout=auto", "parallel.recompute_every=100"}),
+              AllOf(HasSubstr("parallel.recompute_every = 100"), Not(HasSubstr("a100-80.toml"))));
 }
 
 }  // namespace

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <stdexcept>
 #include <tuple>
 
 #include "models/gpt.h"
+#include "models/resnet.h"
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/memory_cut.h"
 #include "runtime/base/error.h"
@@ -201,6 +203,79 @@ TEST_F(LayoutSearch, DataRanksNeedNotDivideTheMicroBatches) {
               found.price.step_ms);
   }
   EXPECT_GE(uneven, 4);
+}
+
+// Also of odd numbers of micro-batches, which leave unequal partial sums.
+TEST_F(LayoutSearch, TheLargestNeedIsThatOfAllRanks) {
+  job_.num_ranks = 8;
+  for (const std::int64_t micro_batches : {21, 40, 88}) {
+    for (const int stages : {1, 2}) {
+      for (const ZeroStage zero : {ZeroStage::kNone, ZeroStage::kGradients}) {
+        EngineOptions options = job_.options;
+        options.global_batch = 2 * micro_batches;
+        options.pipeline = {.stages = stages};
+        options.zero = zero;
+        options.accumulate_unsharded = micro_batches != 40;
+        std::int64_t most = 0;
+        for (int rank = 0; rank < job_.num_ranks; ++rank) {
+          const StepPrediction step = predict_step(job_.blocks, options, job_.sample, job_.num_ranks, rank);
+          most = std::max(most, step.memory.device_peak);
+        }
+        const StepPrediction largest =
+            predict_largest_step(job_.blocks, options, job_.sample, job_.num_ranks);
+        EXPECT_EQ(largest.memory.device_peak, most) << micro_batches << " " << stages;
+      }
+    }
+  }
+}
+
+// Of a limit that the job names, training uses all.
+TEST_F(LayoutSearch, ANamedLimitIsUsedWhole) {
+  const LayoutSearchOptions one_layout{.fixed = {.tensor = 1,
+                                                 .stages = 1,
+                                                 .recompute_every = 0,
+                                                 .zero = ZeroStage::kParameters,
+                                                 .recompute = Recompute::kNone}};
+  const FoundLayouts free = search(kNoLimit, one_layout);
+  ASSERT_EQ(free.best.size(), 1u);
+  EXPECT_TRUE(free.best[0].job.options.keep_gathered);
+  const std::int64_t limit = free.best[0].peak_bytes;
+  for (const bool named : {true, false}) {
+    LayoutSearchOptions options = one_layout;
+    options.uses_whole_limit = named;
+    const FoundLayouts found = search(limit, options);
+    ASSERT_EQ(found.best.size(), 1u);
+    const EngineOptions chosen = choose_accumulation(job_.blocks, found.best[0].job.options, {}, job_.sample,
+                                                     job_.num_ranks, named ? limit : limit / 8 * 7);
+    EXPECT_EQ(found.best[0].job.options.keep_gathered, chosen.keep_gathered) << named;
+    EXPECT_EQ(found.best[0].job.options.accumulate_unsharded, chosen.accumulate_unsharded) << named;
+    EXPECT_EQ(found.best[0].peak_bytes == limit, named);
+  }
+}
+
+// Convolutions have nothing to recompute selectively, and one host has no two levels.
+TEST_F(LayoutSearch, OfTwinsTheSimplerOneIsFound) {
+  const ResNetConfig config{.stem = ResNetConfig::Stem::kCifar,
+                            .bottleneck = false,
+                            .units = {1, 1, 1},
+                            .width = 16,
+                            .classes = 10};
+  job_.blocks = std::make_shared<const BlockList>(build_resnet(config));
+  job_.sample = {.input = {32, 32, 3}, .input_dtype = DType::kFloat32, .target = {}};
+  const FoundLayouts found = search(kNoLimit, {.most = 1000});
+  ASSERT_GT(found.best.size(), 10u);
+  for (const FoundLayout& one : found.best) {
+    const EngineOptions& options = one.job.options;
+    EXPECT_EQ(options.recompute, Recompute::kNone);
+    EXPECT_EQ(options.exchange, Exchange::kAuto);
+    const auto is_like = [&](const FoundLayout& other) {
+      return &other != &one && other.peak_bytes == one.peak_bytes &&
+             other.job.options.pipeline.stages == options.pipeline.stages &&
+             other.job.options.pipeline.schedule == options.pipeline.schedule &&
+             std::abs(other.price.step_ms - one.price.step_ms) < 1e-9 * one.price.step_ms;
+    };
+    EXPECT_TRUE(std::ranges::none_of(found.best, is_like));
+  }
 }
 
 TEST_F(LayoutSearch, WhatTheCallerRefusesIsNotFound) {

@@ -6,7 +6,9 @@
 #include "models/gpt.h"
 #include "parallel/cluster/exchange_time.h"
 #include "parallel/foresee/op_calls.h"
+#include "parallel/foresee/short_step.h"
 #include "parallel/foresee/step_price.h"
+#include "parallel/reduce/reduction_tree.h"
 #include "runtime/base/error.h"
 #include "tests/support/small_cluster.h"
 
@@ -218,17 +220,52 @@ TEST_F(PlanPriceTest, AndForNoExchangeOverTheDataAxis) {
 }
 
 // [Note: canonical reduction] 12 micro-batches of a rank leave two partial sums, 16 leave one, however few of
-// them are recorded.
+// them are recorded. Of odd numbers, and where some ranks have one more than others, another rank may leave
+// most.
 TEST_F(PlanPriceTest, EachPartialSumIsExchanged) {
-  job_.num_ranks = 2;
   cluster_.links[0].gb_s = 0.01;
   cluster_.host.overlap = 0;
-  for (const std::int64_t rounds : {12, 16, 40}) {
-    job_.options.global_batch = 2 * 2 * rounds;
+  for (const auto& [ranks, micro_batches] :
+       {std::pair(2, 24), {2, 32}, {2, 80}, {2, 74}, {4, 500}, {3, 333}, {3, 100}, {4, 125}}) {
+    SCOPED_TRACE(fmt::format("{} ranks, {} micro-batches", ranks, micro_batches));
+    job_.num_ranks = ranks;
+    job_.options.global_batch = 2 * micro_batches;
     const auto sent = static_cast<double>(
         predict_step(job_.blocks, job_.options, job_.sample, job_.num_ranks, 0).sent_bytes);
     const double wire_ms = sent / 0.01e9 * 1e3;
-    EXPECT_NEAR(price().exposed_ms, wire_ms, 0.05 * wire_ms) << rounds;
+    EXPECT_NEAR(price().exposed_ms, wire_ms, 0.05 * wire_ms);
+  }
+}
+
+// Prices are of few micro-batches, and those of bounds of fewer still.
+TEST_F(PlanPriceTest, AShortStepExchangesNoMoreThanTheWhole) {
+  job_.num_ranks = 4;
+  for (int micro_batches = 4; micro_batches < 600; micro_batches += 7) {
+    job_.options.global_batch = 2 * micro_batches;
+    for (const int stages : {1, 2}) {
+      SCOPED_TRACE(fmt::format("{} micro-batches, {} stages", micro_batches, stages));
+      job_.options.pipeline = {.stages = stages};
+      const auto partials = [&](const PlannedJob& job) {
+        const BatchLayout batch{
+            .global_batch = job.options.global_batch, .micro_batch = 2, .data_ranks = 4 / stages};
+        std::size_t most = 0, all = 0;
+        for (int rank = 0; rank < batch.data_ranks; ++rank) {
+          const std::size_t num = partial_sums(batch.first_of(rank), batch.count_of(rank)).size();
+          most = std::max(most, num);
+          all += num;
+        }
+        EXPECT_EQ(batch.num_micro_batches() % batch.data_ranks, micro_batches % batch.data_ranks);
+        return std::pair(most, all);
+      };
+      const auto [most, all] = partials(job_);
+      const PlannedJob priced = short_step(job_, 8, Shortened::kAsWhole);
+      EXPECT_LE(priced.options.global_batch, job_.options.global_batch);
+      EXPECT_EQ(partials(priced).first, most);
+      const PlannedJob bound = short_step(job_, 1, Shortened::kNoLonger);
+      EXPECT_LE(bound.options.global_batch, 2 * (17 * 4 / stages));
+      EXPECT_LE(partials(bound).first, most);
+      EXPECT_LE(partials(bound).second, all);
+    }
   }
 }
 

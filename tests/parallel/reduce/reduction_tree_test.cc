@@ -79,6 +79,15 @@ TEST(ReductionTree, ARunOfAPowerOfTwoLeavesOnePartialSum) {
   EXPECT_EQ(partial_sums(3, 3), (std::vector<Subtree>{{3, 0}, {4, 1}}));
 }
 
+TEST(ReductionTree, CountsPartialSums) {
+  for (std::int64_t first = 0; first <= 40; ++first) {
+    for (std::int64_t count = 0; count <= 40; ++count) {
+      EXPECT_EQ(num_partial_sums(first, count), std::ssize(partial_sums(first, count)))
+          << first << " " << count;
+    }
+  }
+}
+
 TEST(ReductionTree, SumsLossesInTheSameOrder) {
   // (a + b) + c and a + (b + c) differ here; three leaves are (a + b) + c.
   EXPECT_EQ(tree_sum({1e8f, -1e8f, 1.0f}), 1.0f);
