@@ -344,7 +344,7 @@ class LayoutSearcher {
            options.pipeline.schedule == PipelineSchedule::kOneForwardOneBackward;
   }
 
-  /// Of the cuts that are tried, the one whose largest stage needs least.
+  /// Of the cuts that are tried, the one whose largest stage needs least, in a short step.
   std::vector<int> smallest_cut(const PlannedJob& layout) const {
     const MemoryCut found = cut_within_memory(layout, costs_, limit_bytes_);
     return (found.cut ? *found.cut : found.closest.cut).first_units();
@@ -354,8 +354,16 @@ class LayoutSearcher {
     try {
       if (options_.check) options_.check(layout.options);
       EngineOptions own = layout.options;
-      if (own.pipeline.stages > 1 && own.pipeline.cut.empty()) own.pipeline.cut = smallest_cut(layout);
+      PlannedJob brief = short_step(layout, 2 * own.pipeline.stages, Shortened::kNoLonger);
+      if (own.pipeline.stages > 1 && own.pipeline.cut.empty()) own.pipeline.cut = smallest_cut(brief);
       own.planning = Planning::kOwnRank;
+      if (found_.closest) {  // a short step that needs more is enough
+        brief.options.pipeline.cut = own.pipeline.cut;
+        brief.options.planning = Planning::kOwnRank;
+        const StepPrediction least =
+            predict_largest_step(brief.blocks, brief.options, brief.sample, brief.num_ranks);
+        if (least.memory.device_peak >= found_.closest_bytes) return;
+      }
       const std::int64_t peak =
           predict_largest_step(layout.blocks, own, layout.sample, layout.num_ranks).memory.device_peak;
       if (found_.closest && peak >= found_.closest_bytes) return;
