@@ -4,8 +4,8 @@
 //   CUDA_INJECTION64_PATH=.../libkernel_trace.so TRIREME_KERNEL_TRACE=trace.tsv PROGRAM ...
 //
 // Writes a line a kernel when the program ends: its start and its end in nanoseconds and its (mangled) name;
-// a graph's kernels one by one. Records that CUPTI has lost are a last line "lost N", which is no kernel: such a trace says
-// nothing.
+// a graph's kernels one by one. Records that CUPTI has lost are a last line "lost N", which is no kernel:
+// such a trace says nothing.
 #include <cupti.h>
 
 #include <cinttypes>
