@@ -78,16 +78,19 @@ inline bool is_strided_product(const Shape& weight, const ConvGeometry& geometry
          geometry.groups == 1;
 }
 
-/// Forward and weight gradient of 16-bit images of few channels are products of their windows: see [Note:
-/// gathered windows] in kernels/cuda/conv/gathered_conv.h.
-inline bool gathers_windows(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
-  return size_bytes(dtype) == 2 && geometry.groups == 1 && weight[1] < 8 && weight.num_elems() > 0;
+/// Convolutions that can be products of gathered windows: see [Note: gathered windows] in
+/// kernels/cuda/conv/gathered_conv.h. In fp32 the native kernels are as good.
+inline bool may_gather(const ConvGeometry& geometry, DType dtype) {
+  return size_bytes(dtype) == 2 && geometry.groups == 1;
 }
-/// Weight gradients that cuDNN is not asked for either: see [Note: defects of cuDNN's convolutions].
+/// Forward and weight gradient of images of few channels are.
+inline bool gathers_windows(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
+  return may_gather(geometry, dtype) && weight[1] < 8 && weight.num_elems() > 0;
+}
+/// So are weight gradients that cuDNN is not asked for: see [Note: defects of cuDNN's convolutions].
 inline bool gathers_gradient(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
   const bool is_padded_pixel = weight[2] == 1 && weight[3] == 1 && geometry.padding > 0;
-  return gathers_windows(weight, geometry, dtype) ||
-         (is_padded_pixel && size_bytes(dtype) == 2 && geometry.groups == 1);
+  return gathers_windows(weight, geometry, dtype) || (may_gather(geometry, dtype) && is_padded_pixel);
 }
 /// Elements of a gathered window: R S C, and zeros up to what tensor cores read 16 bytes at a time.
 inline std::int64_t window_pitch(const Shape& weight) {

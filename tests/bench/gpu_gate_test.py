@@ -123,7 +123,7 @@ class GpuGate(unittest.TestCase):
                           "step_ms": 9.0, "flops_per_token": 8e8, "peak_bytes": 60, "predicted_peak_bytes": 60,
                           "tune_s": 2.0, "products": [{"candidate": 0}, {"candidate": 2}]})
         self.write_program(self.root / "fakes/gpt_train_bench", f"""echo '[warning] of a library'; echo '{run}'
-          [ -z "$TRIREME_KERNEL_TRACE" ] || printf '0\\t50\\ta\\n50\\t99\\tb\\n99\\t100\\ta\\n' >"$TRIREME_KERNEL_TRACE" """)
+          [ -z "$TRIREME_KERNEL_TRACE" ] || printf '%s\\t%s\\ta\\n' 0 50 50 99 99 100 >"$TRIREME_KERNEL_TRACE" """)
 
     def fake_peers(self):
         """What the other parts need on a card, PyTorch too."""
@@ -138,8 +138,7 @@ class GpuGate(unittest.TestCase):
         self.write_program(self.root / "fakes/mpirun", 'shift 2; exec "$@"')
         self.write_program(self.bundle / "tests/comm/one_card.sh", 'exec "$@"')
         self.write_program(self.root / "fakes/compute-sanitizer", """[ "$CUDA_MODULE_LOADING" = LAZY ] || exit 1
-          while [ "${1#-}" != "$1" ] || [ "$1" = all ] || [ "$1" = 9 ] || [ "$1" = 1000000 ] || [ "$1" = no ] || [ "${1%check}" != "$1" ]; do
-          shift; done
+          while case $1 in -* | all | [0-9]* | no | *check) true ;; *) false ;; esac; do shift; done
           echo '========= Error: Race reported between Read access at cudnn_kernel+0x10'
           [ -z "${FAKE_RACE:-}" ] || echo "========= Error: Race reported between Write access at $FAKE_RACE+0x20"
           [ -n "${FAKE_NO_SUMMARY:-}" ] || echo '========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)'

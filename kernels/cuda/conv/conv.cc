@@ -73,7 +73,9 @@ void run_op(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
   }
   const bool gathers = gathers_windows(args.dweight.shape, args.geometry, args.x.dtype);
   if (!gathers && stream_of(exec).conv_library().run_bwd_weight(exec, args)) return;
-  if (suits_gathering(args)) return gathered_bwd_weight(exec, args);
+  if (may_gather(args.geometry, args.x.dtype) && args.dy.num_elems() > 0) {
+    return gathered_bwd_weight(exec, args);
+  }
   native_conv_bwd_weight(exec, args);
 }
 

@@ -92,10 +92,6 @@ View pixel_rows(View images, std::int64_t first, std::int64_t count) {
 
 }  // namespace
 
-bool suits_gathering(const Conv2dBwdWeightArgs& args) {
-  return size_bytes(args.x.dtype) == 2 && args.geometry.groups == 1 && args.dy.num_elems() > 0;
-}
-
 void gathered_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {
   constexpr const char* kOp = "conv2d_fwd";
   const Windows windows{kOp, conv_shape(args.x.shape, args.weight.shape, args.y.shape, args.geometry), args.x,

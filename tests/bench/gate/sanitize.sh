@@ -15,7 +15,6 @@ sanitize() {
     stage "$@"
   fi
 }
-tool="$sanitizer --target-processes all --error-exitcode 9 --tool"
 # Races between our own kernels' threads. racecheck reports cuDNN's attention too, whose copies and products wait at
 # barriers in memory, and ends with an internal error where it is told to look at some kernels only. So it looks at all,
 # prints all that it finds, and what names a kernel of ours counts; a report without its summary shows nothing.
@@ -31,7 +30,7 @@ own_races() {
   ! grep 'Race reported.*trireme' "$report" >&2
 }
 # Libraries ask for what a driver or a card may lack and go on without it; what we ask for, we check ourselves.
-memory="$tool memcheck --report-api-errors no"
+memory="$sanitizer --target-processes all --error-exitcode 9 --tool memcheck --report-api-errors no"
 # Kernels are checked as they are loaded: all of NCCL's and cuBLASLt's at once would take longer than there is time for.
 CUDA_MODULE_LOADING=LAZY
 # shellcheck disable=SC2086  # commands of words
