@@ -46,7 +46,7 @@ ExitCode show_layouts(const ForecastArguments& arguments, const JobConfig& job,
                                             {.num_ranks = place.num_ranks,
                                              .ranks_per_machine = machine,
                                              .varies_micro_batch = arguments.vary_micro_batch,
-                                             .on_progress = search_progress_lines()});
+                                             .on_progress = progress_lines()});
   fmt::print("{}", place.json ? to_json(report) : to_text(report));
   if (report.found.best.empty()) return ExitCode::kBadInput;
   if (arguments.write) write_text_file(*arguments.write, to_toml(report.configs[0]));
@@ -60,7 +60,8 @@ ExitCode show_affordable(const ForecastArguments& arguments, const JobConfig& jo
                                                        .deadline_hours = arguments.deadline_hours,
                                                        .most_ranks = place.num_ranks,
                                                        .ranks_per_machine = place.ranks_per_machine,
-                                                       .varies_micro_batch = arguments.vary_micro_batch});
+                                                       .varies_micro_batch = arguments.vary_micro_batch,
+                                                       .on_progress = progress_lines()});
   fmt::print("{}", place.json ? to_json(found) : to_text(found));
   if (!found.chosen) return ExitCode::kBadInput;
   if (arguments.write) write_text_file(*arguments.write, to_toml(found.layouts->configs[0]));
@@ -70,7 +71,7 @@ ExitCode show_affordable(const ForecastArguments& arguments, const JobConfig& jo
 ExitCode show_scale(const ForecastArguments& arguments, const JobConfig& job,
                     const ClusterOfRanks& cluster_of, const ForecastPlace& place) {
   const auto [first, last] = parse_range("--scale", *arguments.scale, "..");
-  const ScaleReport report = scale_job(job, cluster_of, first, last);
+  const ScaleReport report = scale_job(job, cluster_of, first, last, progress_lines());
   fmt::print("{}", place.json ? to_json(report) : to_text(report));
   if (arguments.plot) write_text_file(*arguments.plot, to_svg(plot_of(report)));
   return report.fits_anywhere() ? ExitCode::kDone : ExitCode::kBadInput;
@@ -81,7 +82,8 @@ ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, con
   CostRequest request{.num_ranks = place.num_ranks,
                       .save_s = arguments.save_s,
                       .deadline_hours = arguments.deadline_hours.value_or(0),
-                      .seed = arguments.seed};
+                      .seed = arguments.seed,
+                      .on_progress = progress_lines()};
   TRIREME_CHECK(!arguments.tokens || job.model.seq_len > 0,
                 "--tokens {}: the job's samples have no tokens; say --samples", arguments.tokens.value_or(0));
   if (arguments.tokens) request.samples = *arguments.tokens / static_cast<double>(job.model.seq_len);

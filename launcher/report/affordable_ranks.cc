@@ -67,7 +67,8 @@ AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks
       LayoutsReport layouts = find_layouts(job, *cluster,
                                            {.num_ranks = ranks,
                                             .ranks_per_machine = std::min(ranks, machine),
-                                            .varies_micro_batch = request.varies_micro_batch});
+                                            .varies_micro_batch = request.varies_micro_batch,
+                                            .on_progress = request.on_progress});
       if (layouts.found.best.empty()) {
         row.layout = fmt::format("none fits: the closest needs {} of {}",
                                  short_bytes(layouts.found.closest_bytes), short_bytes(layouts.limit_bytes));

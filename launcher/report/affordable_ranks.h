@@ -16,6 +16,7 @@ struct AffordableRequest {
   int most_ranks = 1;
   int ranks_per_machine = 0;  // 0: the cluster's
   bool varies_micro_batch = false;
+  TellProgress on_progress = {};
 };
 
 struct AffordableRow {

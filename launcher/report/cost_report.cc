@@ -94,7 +94,7 @@ class Pricing {
         "{}: {} ranks have the device {}, at {} an hour, and {} have {}, at {}: give both one price",
         cluster.file, num_ranks, cluster.device, cluster.ranks_device().price_per_hour, request_.num_ranks,
         report_.device, report_.price_per_hour);
-    report_.points.push_back(foresee_step(job_, cluster, num_ranks));
+    report_.points.push_back(foresee_step(job_, cluster, num_ranks, request_.on_progress));
     return report_.points.size() - 1;
   }
 

@@ -7,6 +7,7 @@
 
 #include "launcher/report/foreseen_step.h"
 #include "launcher/report/line_plot.h"
+#include "launcher/report/progress_lines.h"
 #include "parallel/cost/run_cost.h"
 
 namespace trireme {
@@ -28,6 +29,7 @@ struct CostRequest {
   std::pair<int, int> autoscale{0, 0};  // fewest and most ranks; 0: not wanted
   double deadline_hours = 0;            // of autoscale
   std::uint64_t seed = 1;
+  TellProgress on_progress = {};
 };
 
 struct CostRow {

@@ -1,5 +1,7 @@
 #include "launcher/report/foreseen_step.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "launcher/report/layouts_report.h"
@@ -10,10 +12,12 @@ namespace trireme {
 
 namespace {
 
-ForeseenStep foresee_fastest(const JobConfig& job, const ClusterChoice& cluster, int num_ranks) {
+ForeseenStep foresee_fastest(const JobConfig& job, const ClusterChoice& cluster, int num_ranks,
+                             const TellProgress& on_progress) {
   const int machine = std::min(num_ranks, cluster.cluster.ranks_per_node);
-  const LayoutsReport report =
-      find_layouts(job, cluster, {.num_ranks = num_ranks, .ranks_per_machine = machine, .most = 1});
+  const LayoutsReport report = find_layouts(
+      job, cluster,
+      {.num_ranks = num_ranks, .ranks_per_machine = machine, .most = 1, .on_progress = on_progress});
   TRIREME_CHECK(!report.found.best.empty(), "{} ranks: {}", num_ranks, describe_none(report));
   const FoundLayout& best = report.found.best[0];
   return {.num_ranks = num_ranks,
@@ -25,8 +29,11 @@ ForeseenStep foresee_fastest(const JobConfig& job, const ClusterChoice& cluster,
 
 }  // namespace
 
-ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks) {
-  if (job.parallel.is_searched()) return foresee_fastest(job, cluster, num_ranks);
+ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks,
+                          const TellProgress& on_progress) {
+  if (job.parallel.is_searched()) return foresee_fastest(job, cluster, num_ranks, on_progress);
+  if (on_progress)
+    on_progress(fmt::format("foreseeing a step on {} rank{}", num_ranks, num_ranks == 1 ? "" : "s"));
   const ClusterDevice& device = cluster.ranks_device();
   JobConfig config = job;
   config.parallel.device = device.type;

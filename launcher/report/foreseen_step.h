@@ -7,6 +7,7 @@
 
 #include "launcher/config/config.h"
 #include "launcher/report/plan_time.h"
+#include "launcher/report/progress_lines.h"
 
 namespace trireme {
 
@@ -22,7 +23,8 @@ struct ForeseenStep {
 
 /// Of a resolved job; one with parallel.layout = "auto" has its fastest layout. Throws Error(kInvalidInput)
 /// where it has no such layout.
-ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks);
+ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks,
+                          const TellProgress& on_progress = {});
 
 /// 4, 8, 16, ... up to `last`.
 std::vector<int> doublings(int first, int last);

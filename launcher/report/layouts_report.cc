@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "launcher/config/layout_keys.h"
@@ -133,6 +132,18 @@ Json layout_json(const PlannedJob& job) {
           {"micro_batch", options.micro_batch}};
 }
 
+std::function<void(const SearchProgress&)> progress_of_search(const LayoutsRequest& request) {
+  if (!request.on_progress) return {};
+  return [&request](const SearchProgress& progress) {
+    const std::string best =
+        progress.best_ms > 0 ? fmt::format(", best so far {:.4g} ms", progress.best_ms) : "";
+    request.on_progress(fmt::format(
+        "search on {} rank{}: {} open, of {:.4g} ms a step or more; {} timed, {} need more memory{}",
+        request.num_ranks, request.num_ranks == 1 ? "" : "s", progress.num_open, progress.open_ms,
+        progress.num_timed, progress.num_too_large, best));
+  };
+}
+
 }  // namespace
 
 LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
@@ -166,7 +177,7 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
          .fixed = fixed_layout(job.parallel),
          .threads = count_cores().usable(),
          .check = [&](const EngineOptions& options) { check_config(with_layout(job, options)); },
-         .on_progress = request.on_progress});
+         .on_progress = progress_of_search(request)});
   });
   for (const FoundLayout& found : report.found.best) {
     report.configs.push_back(with_layout(job, found.job.options));
@@ -191,18 +202,6 @@ std::string describe_none(const LayoutsReport& report) {
   return fmt::format("no layout{} fits; closest is {}: it needs {}, {} more than a rank has", fixed,
                      describe_layout(*found.closest), format_bytes(found.closest_bytes),
                      format_bytes(found.closest_bytes - report.limit_bytes));
-}
-
-std::function<void(const SearchProgress&)> search_progress_lines() {
-  using Clock = std::chrono::steady_clock;
-  return [last = Clock::now()](const SearchProgress& progress) mutable {
-    if (Clock::now() - last < std::chrono::seconds(10)) return;
-    last = Clock::now();
-    const std::string best =
-        progress.best_ms > 0 ? fmt::format(", best so far {:.4g} ms", progress.best_ms) : "";
-    fmt::print(stderr, "search: {} open, of {:.4g} ms a step or more; {} timed, {} need more memory{}\n",
-               progress.num_open, progress.open_ms, progress.num_timed, progress.num_too_large, best);
-  };
 }
 
 std::string to_text(const LayoutsReport& report) {

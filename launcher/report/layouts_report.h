@@ -1,12 +1,12 @@
 // The layouts that `trireme plan --search` finds for a job on a cluster.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "launcher/config/config.h"
 #include "launcher/report/plan_time.h"
+#include "launcher/report/progress_lines.h"
 #include "parallel/foresee/layout_search.h"
 
 namespace trireme {
@@ -17,7 +17,7 @@ struct LayoutsRequest {
   HostMap hosts = {};            // of every rank; empty: by ranks_per_machine
   std::int64_t limit_bytes = 0;  // of a rank; 0: parallel.memory_limit, else the device's memory
   std::size_t most = 10;         // layouts to find
-  std::function<void(const SearchProgress&)> on_progress = {};
+  TellProgress on_progress = {};
 };
 
 struct LayoutsReport {
@@ -37,9 +37,6 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster, c
 
 /// Why there is no layout, where none was found.
 std::string describe_none(const LayoutsReport& report);
-
-/// Tells what a search is at on stderr, every ten seconds: short ones say nothing.
-std::function<void(const SearchProgress&)> search_progress_lines();
 
 std::string to_text(const LayoutsReport& report);
 std::string to_json(const LayoutsReport& report);

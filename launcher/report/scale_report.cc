@@ -51,14 +51,15 @@ std::string refusals(const ScaleReport& report) {
 
 }  // namespace
 
-ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, int first, int last) {
+ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, int first, int last,
+                      const TellProgress& on_progress) {
   ScaleReport report{.global_batch = job.train.global_batch};
   std::exception_ptr refusal;
   const auto foresee = [&](const JobConfig& config, int ranks,
                            std::string& why) -> std::optional<ForeseenStep> {
     try {
       const ClusterChoice cluster = cluster_of(ranks);
-      ForeseenStep step = foresee_step(config, cluster, ranks);
+      ForeseenStep step = foresee_step(config, cluster, ranks, on_progress);
       report.cluster = cluster.cluster.name;
       if (report.devices.insert(cluster.device).second)
         report.device += (report.device.empty() ? "" : ", ") + cluster.device;

@@ -8,6 +8,7 @@
 
 #include "launcher/report/foreseen_step.h"
 #include "launcher/report/line_plot.h"
+#include "launcher/report/progress_lines.h"
 
 namespace trireme {
 
@@ -32,7 +33,8 @@ struct ScaleReport {
 /// Of a resolved job, at `first` ranks and every doubling up to `last`. Tensor and pipeline ranks stay as the
 /// job has them; data ranks grow. The weak batch is the job's at its first number of ranks. Throws
 /// Error(kInvalidInput) where no number of ranks has a layout.
-ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, int first, int last);
+ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, int first, int last,
+                      const TellProgress& on_progress = {});
 
 std::string to_text(const ScaleReport& report);
 std::string to_json(const ScaleReport& report);

@@ -94,7 +94,7 @@ ChosenLayout choose_layout(const JobConfig& config, const ClusterChoice& cluster
                                              .hosts = ranks.hosts,
                                              .limit_bytes = ranks.limit_bytes,
                                              .most = 1,
-                                             .on_progress = search_progress_lines()});
+                                             .on_progress = progress_lines()});
   if (report.found.best.empty()) {
     const bool none_divides = !report.found.closest && report.fixed.empty();
     if (none_divides) batch_layout(config, ranks.num_ranks);  // may know what would do
