@@ -19,9 +19,6 @@
 namespace trireme {
 namespace {
 
-/// How data ranks share their state changes what a backward does: mostly by less than a thousandth.
-constexpr double kShardingShare = 0.999;
-
 bool is_over_data(ActionKind kind) {
   return traits(kind).scope == Scope::kData || traits(kind).scope == Scope::kHost;
 }
@@ -277,7 +274,7 @@ double LayoutBounds::step_ms(const PlannedJob& asked, double pipeline_ms) const 
   for (const Action& action : actions) {
     if (is_over_data(action.kind)) exchange_ms += price.of({}, action).exchange_ms.value_or(0);
   }
-  return kShardingShare * std::max(before_ms + pipeline_ms + after_ms, exchange_ms);
+  return std::max(before_ms + pipeline_ms + after_ms, exchange_ms);
 }
 
 double LayoutBounds::simulated_ms(const PlannedJob& asked) const {

@@ -1,15 +1,17 @@
 #include "parallel/foresee/layout_search.h"
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <limits>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
 #include "parallel/foresee/block_work.h"
+#include "parallel/foresee/closest_layout.h"
 #include "parallel/foresee/layout_bounds.h"
+#include "parallel/foresee/layout_twins.h"
 #include "parallel/foresee/memory_cut.h"
 #include "parallel/foresee/short_step.h"
 #include "runtime/base/for_each_index.h"
@@ -24,48 +26,34 @@ constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 /// What is known of the time of a layout, or of a family of them.
 enum class Known { kBlocks, kPipeline, kStep, kSimulated, kRoom, kPrice };
 
-/// A family, or a layout of one: it takes `ms` or more.
+/// A family, or a layout of one with one of the ways to accumulate: it takes `ms` or more.
 struct Candidate {
   double ms = 0;
   Known known = Known::kBlocks;
-  std::size_t family = 0, sharding = 0;
+  std::size_t family = 0, sharding = 0, accumulation = 0;
   PipelineBound pipeline = {};
-  std::vector<double> choice_ms = {};  // by way to accumulate; kNoLimit: does not fit
-  PlanPrice price = {};                // of the first that may fit
+  PlanPrice price = {};  // with the cut of the bounds
 
-  /// Those with equal times in the order of the layouts.
+  /// Those with equal times in the order of the layouts, the one that sends less first.
   bool operator<(const Candidate& other) const {
-    return std::tie(ms, family, sharding, known) <
-           std::tie(other.ms, other.family, other.sharding, other.known);
+    return std::tie(ms, family, sharding, accumulation, known) <
+           std::tie(other.ms, other.family, other.sharding, other.accumulation, other.known);
   }
 };
 
-/// What became of a candidate: nothing, where its memory is too large.
+/// Of a layout: what is known of its ways to accumulate.
+struct LayoutState {
+  std::vector<bool> is_opened, is_closed;  // by way; closed: it does not fit, or the engine refuses it
+  bool is_found = false, is_too_large = false;
+};
+
+/// What became of a candidate.
 struct Tried {
   std::vector<Candidate> next;
   std::optional<FoundLayout> layout;
   bool is_too_large = false;
   std::exception_ptr failure;
 };
-
-/// The one with less is simpler.
-auto complexity(const EngineOptions& options) {
-  return std::tuple(options.recompute_every, options.recompute, options.zero, options.exchange,
-                    options.keep_gathered, options.accumulate_unsharded);
-}
-
-/// True of layouts that recompute or share with data ranks in another way, to no effect: a model may have
-/// nothing to recompute selectively, and gradients that are kept whole all the same leave ZeRO-2 nothing.
-bool are_twins(const FoundLayout& a, const FoundLayout& b) {
-  const auto axes = [](const EngineOptions& options) {
-    const PipelineOptions& pipeline = options.pipeline;
-    return std::tuple(options.tensor, options.sequence, options.micro_batch, pipeline.stages,
-                      pipeline.schedule, pipeline.chunks);
-  };
-  constexpr double kRounding = 1e-9;
-  return axes(a.job.options) == axes(b.job.options) && a.peak_bytes == b.peak_bytes &&
-         std::abs(a.price.step_ms - b.price.step_ms) <= kRounding * b.price.step_ms;
-}
 
 class LayoutSearcher {
  public:
@@ -96,38 +84,48 @@ class LayoutSearcher {
   }
 
  private:
-  /// Of a way to accumulate, as training has it.
-  std::int64_t limit_of(std::size_t choice, std::size_t num_choices) const {
-    const bool is_last = choice + 1 == num_choices;
-    return is_last || options_.uses_whole_limit ? limit_bytes_ : limit_bytes_ / 8 * 7;
+  std::vector<EngineOptions> choices_of(const PlannedJob& layout) const {
+    return accumulation_choices(layout.options, options_.accumulation, layout.num_ranks);
   }
 
-  /// Nothing where a rank needs more than the limit, or the engine has no such layout. Of the ways to
-  /// accumulate the first that fits; where the fastest cut into stages needs more than the limit, the fastest
-  /// one that fits.
-  std::optional<std::int64_t> peak_within(PlannedJob& layout) const {
-    PlannedJob tried = bounds_.with_cut(layout);
-    const auto predict = [&](std::int64_t limit) {
-      return predict_within(limit, tried.blocks, tried.options, tried.sample, tried.num_ranks);
+  /// A layout with a way to accumulate.
+  struct Way {
+    PlannedJob job;
+    std::int64_t limit = 0;    // as training has it
+    bool needs_least = false;  // of all ways
+  };
+
+  Way way_of(PlannedJob layout, std::size_t accumulation) const {
+    const std::vector<EngineOptions> choices = choices_of(layout);
+    const bool is_last = accumulation + 1 == choices.size();
+    layout.options = choices[accumulation];
+    return {.job = std::move(layout),
+            .limit = is_last || options_.uses_whole_limit ? limit_bytes_ : limit_bytes_ / 8 * 7,
+            .needs_least = is_last};
+  }
+
+  Way way_of(const Candidate& candidate) const {
+    return way_of(families_[candidate.family].layout(candidate.sharding), candidate.accumulation);
+  }
+
+  /// Nothing where a rank needs more than the limit, or the engine has no such layout. Where the fastest cut
+  /// into stages needs more, and so do the other ways to accumulate, `way` gets the fastest one that fits.
+  std::optional<std::int64_t> peak_within(Way& way) const {
+    PlannedJob tried = bounds_.with_cut(way.job);
+    const auto predict = [&] {
+      return predict_within(way.limit, tried.blocks, tried.options, tried.sample, tried.num_ranks);
     };
-    std::optional<StepPrediction> prediction;
-    const auto choices = accumulation_choices(tried.options, options_.accumulation, layout.num_ranks);
-    for (std::size_t i = 0; i < choices.size() && !prediction; ++i) {
-      tried.options = choices[i];
-      prediction = predict(limit_of(i, choices.size()));
-    }
-    std::vector<int> cut = layout.options.pipeline.cut;
-    if (!prediction && layout.options.pipeline.stages > 1 && cut.empty()) {
-      const PlannedJob brief = short_step(tried, 2 * tried.options.pipeline.stages, Shortened::kNoLonger);
+    std::optional<StepPrediction> prediction = predict();
+    PipelineOptions& pipeline = way.job.options.pipeline;
+    if (!prediction && way.needs_least && pipeline.stages > 1 && pipeline.cut.empty()) {
+      const PlannedJob brief = short_step(tried, 2 * pipeline.stages, Shortened::kNoLonger);
       if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // in less time
       const auto found = likely_cut_within_memory(tried, costs_, limit_bytes_);
       if (!found) return std::nullopt;
-      cut = tried.options.pipeline.cut = found->first_units();
-      prediction = predict(limit_bytes_);
+      pipeline.cut = tried.options.pipeline.cut = found->first_units();
+      prediction = predict();
     }
     if (!prediction) return std::nullopt;
-    layout.options = tried.options;
-    layout.options.pipeline.cut = cut;
     return prediction->memory.device_peak;
   }
 
@@ -138,6 +136,12 @@ class LayoutSearcher {
 
   PlanPrice price_of(const PlannedJob& layout) const {
     return price_layout(bounds_.with_cut(layout), cluster_, device_);
+  }
+
+  /// True if a bound leaves open whether the layout is among the best.
+  bool may_be_best(const Candidate& candidate) const {
+    const double share = candidate.known == Known::kPrice ? 1.0 : kSureShare;
+    return share * candidate.ms < limit_ms();
   }
 
   /// The layouts of a family, all with the bound of its pipeline.
@@ -156,88 +160,49 @@ class LayoutSearcher {
     return tried;
   }
 
-  /// Notes for each way to accumulate that still may fit how long it takes at the least.
-  template <class Bound>
-  Tried bound_choices(Candidate candidate, Known known, const Bound& bound) const {
-    PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
-    const auto choices = accumulation_choices(layout.options, options_.accumulation, layout.num_ranks);
-    candidate.choice_ms.resize(choices.size(), candidate.ms);
-    double least_ms = kNoLimit;
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      double& ms = candidate.choice_ms[i];
-      if (ms == kNoLimit) continue;
-      layout.options = choices[i];
-      ms = std::max(ms, bound(layout, limit_of(i, choices.size()), i + 1 == choices.size()));
-      least_ms = std::min(least_ms, ms);
-    }
-    if (least_ms == kNoLimit) return {.is_too_large = true};
-    candidate.ms = least_ms;
+  static Tried known_now(Candidate candidate, Known known, double ms) {
     candidate.known = known;
+    candidate.ms = std::max(candidate.ms, ms);
     return {.next = {std::move(candidate)}};
   }
 
   Tried bound_step(const Candidate& candidate) const {
-    const PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
-    if (options_.check) options_.check(layout.options);
-    const bool exchanges_meanwhile = layout.options.zero >= ZeroStage::kGradients;
-    return bound_choices(candidate, exchanges_meanwhile ? Known::kStep : Known::kSimulated,
-                         [&](const PlannedJob& one, std::int64_t limit, bool) {
-                           // A cut moves what stages need, and hardly changes its sum.
-                           const std::int64_t needed = bounds_.needed_bytes(one, candidate.pipeline);
-                           return needed / one.options.pipeline.stages > limit
-                                      ? kNoLimit
-                                      : bounds_.step_ms(one, candidate.pipeline.ms);
-                         });
+    const Way way = way_of(candidate);
+    const EngineOptions& options = way.job.options;
+    if (options_.check) options_.check(options);
+    // A cut moves what stages need, and hardly changes its sum.
+    if (bounds_.needed_bytes(way.job, candidate.pipeline) / options.pipeline.stages > way.limit)
+      return {.is_too_large = true};
+    const double ms = bounds_.step_ms(way.job, candidate.pipeline.ms);
+    const bool exchanges_meanwhile = options.zero >= ZeroStage::kGradients;
+    return known_now(candidate, exchanges_meanwhile ? Known::kStep : Known::kSimulated, ms);
   }
 
   Tried simulate(const Candidate& candidate) const {
-    return bound_choices(candidate, Known::kSimulated, [&](const PlannedJob& one, std::int64_t, bool) {
-      return bounds_.simulated_ms(one);
-    });
+    return known_now(candidate, Known::kSimulated, bounds_.simulated_ms(way_of(candidate).job));
   }
 
-  /// The first that fits is taken: those behind it are not asked for.
   Tried play_short(const Candidate& candidate) const {
-    bool one_fits = false;
-    return bound_choices(candidate, Known::kRoom,
-                         [&](const PlannedJob& one, std::int64_t limit, bool may_be_cut) {
-                           if (one_fits) return 0.0;
-                           one_fits = bounds_.may_fit(one, limit, may_be_cut);
-                           return one_fits ? 0.0 : kNoLimit;
-                         });
+    const Way way = way_of(candidate);
+    if (!bounds_.may_fit(way.job, way.limit, way.needs_least)) return {.is_too_large = true};
+    return known_now(candidate, Known::kRoom, candidate.ms);
   }
 
-  /// Of the first that may fit. It takes less time than the memory to the byte, which only those need that
-  /// are among the best with it.
-  Tried price_first(const Candidate& candidate) const {
-    bool is_first = true;
-    PlanPrice price;
-    Tried tried = bound_choices(candidate, Known::kPrice, [&](const PlannedJob& one, std::int64_t, bool) {
-      if (!std::exchange(is_first, false)) return 0.0;
-      price = price_of(one);
-      return price.step_ms;
-    });
-    if (!tried.next.empty()) tried.next[0].price = std::move(price);
-    return tried;
-  }
-
-  /// Whether what peak_within() has found is the layout that the candidate's price is of.
-  bool is_priced(const Candidate& candidate, const PlannedJob& found) const {
-    const PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
-    const auto choices = accumulation_choices(layout.options, options_.accumulation, layout.num_ranks);
-    const auto first = std::ranges::find_if(candidate.choice_ms, [](double ms) { return ms < kNoLimit; });
-    const EngineOptions& priced = choices[static_cast<std::size_t>(first - candidate.choice_ms.begin())];
-    const EngineOptions& options = found.options;
-    return priced.accumulate_unsharded == options.accumulate_unsharded &&
-           priced.keep_gathered == options.keep_gathered && priced.pipeline.cut == options.pipeline.cut;
+  /// It takes less time than the memory to the byte, which only those need that are among the best with it.
+  Tried price(Candidate candidate) const {
+    candidate.price = price_of(way_of(candidate).job);
+    candidate.ms = candidate.price.step_ms;
+    return known_now(candidate, Known::kPrice, candidate.ms);
   }
 
   Tried settle(const Candidate& candidate) const {
-    PlannedJob layout = families_[candidate.family].layout(candidate.sharding);
-    const std::optional<std::int64_t> peak = peak_within(layout);
+    Way way = way_of(candidate);
+    const std::vector<int> cut = way.job.options.pipeline.cut;
+    const std::optional<std::int64_t> peak = peak_within(way);
     if (!peak) return {.is_too_large = true};
-    const PlanPrice price = is_priced(candidate, layout) ? candidate.price : price_of(layout);
-    return {.layout = FoundLayout{.job = std::move(layout), .price = price, .peak_bytes = *peak}};
+    const bool is_priced = way.job.options.pipeline.cut == cut;
+    const PlanPrice price = is_priced ? candidate.price : price_of(way.job);
+    return {.layout = FoundLayout{.job = std::move(way.job), .price = price, .peak_bytes = *peak}};
   }
 
   /// Of threads: changes nothing.
@@ -253,7 +218,7 @@ class LayoutSearcher {
         case Known::kSimulated:
           return play_short(candidate);
         case Known::kRoom:
-          return price_first(candidate);
+          return price(candidate);
         case Known::kPrice:
           return settle(candidate);
       }
@@ -268,20 +233,58 @@ class LayoutSearcher {
     const auto twin =
         std::ranges::find_if(found_.best, [&](const FoundLayout& other) { return are_twins(layout, other); });
     if (twin == found_.best.end()) return false;
-    if (complexity(layout.job.options) < complexity(twin->job.options)) twin->job = layout.job;
+    if (is_simpler(layout.job.options, twin->job.options)) twin->job = layout.job;
     return true;
   }
 
-  void add(Tried tried) {
+  /// What became of it counts for the layout once it is found, or none of its ways to accumulate is open.
+  void add(const Candidate& candidate, Tried tried) {
+    for (Candidate& next : tried.next) candidates_.insert(std::move(next));
     if (tried.failure) note_refusal(tried.failure);
-    if (tried.is_too_large) ++found_.num_too_large;
-    if (tried.layout) ++found_.num_timed;
-    for (Candidate& candidate : tried.next) candidates_.insert(std::move(candidate));
-    if (tried.layout && replaces_twin(*tried.layout)) return;
-    if (!tried.layout || tried.layout->price.step_ms >= limit_ms()) return;
-    const auto place = std::ranges::upper_bound(found_.best, tried.layout->price.step_ms, {},
+    if (!tried.failure && !tried.is_too_large && !tried.layout) return;
+    LayoutState& state = states_[{candidate.family, candidate.sharding}];
+    if (state.is_found) return;  // with a faster way
+    state.is_too_large |= tried.is_too_large;
+    if (tried.layout) {
+      state.is_found = true;
+      ++found_.num_timed;
+      add_found(std::move(*tried.layout));
+    } else if (!open_next_ways(candidate, state)) {
+      ++(state.is_too_large ? found_.num_too_large : found_.num_refused);
+    }
+  }
+
+  /// [Note: ways to accumulate] A way that keeps less of a step sends more, and takes longer: it is tried
+  /// once those that keep the same and more do not fit. Of the two that keep one of parameters and gradients
+  /// either may be the faster one. False where none is open.
+  bool open_next_ways(const Candidate& candidate, LayoutState& state) {
+    const std::vector<EngineOptions> choices =
+        choices_of(families_[candidate.family].layout(candidate.sharding));
+    state.is_opened.resize(choices.size());
+    state.is_closed.resize(choices.size());
+    state.is_opened[0] = state.is_closed[candidate.accumulation] = true;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      bool may_be_best = !state.is_opened[i];
+      for (std::size_t j = 0; j < i; ++j) {
+        const bool keeps_more = choices[j].keep_gathered >= choices[i].keep_gathered &&
+                                choices[j].accumulate_unsharded >= choices[i].accumulate_unsharded;
+        may_be_best &= state.is_closed[j] || !keeps_more;
+      }
+      if (!may_be_best) continue;
+      state.is_opened[i] = true;
+      Candidate next = candidate;
+      next.known = Known::kPipeline;
+      next.accumulation = i;
+      candidates_.insert(std::move(next));
+    }
+    return state.is_opened != state.is_closed;
+  }
+
+  void add_found(FoundLayout layout) {
+    if (replaces_twin(layout) || layout.price.step_ms >= limit_ms()) return;
+    const auto place = std::ranges::upper_bound(found_.best, layout.price.step_ms, {},
                                                 [](const FoundLayout& other) { return other.price.step_ms; });
-    found_.best.insert(place, std::move(*tried.layout));
+    found_.best.insert(place, std::move(layout));
     if (found_.best.size() > options_.most) found_.best.pop_back();
   }
 
@@ -292,92 +295,69 @@ class LayoutSearcher {
       std::rethrow_exception(failure);
     } catch (const Error& error) {
       if (!is_refusal(error)) throw;
-      ++found_.num_refused;
       refusal_ = failure;
     }
   }
 
-  SearchProgress progress() const {
-    const double limit = limit_ms();
-    const auto is_open = [&](const Candidate& candidate) { return candidate.ms < limit; };
-    return {.num_open = static_cast<std::size_t>(std::ranges::count_if(candidates_, is_open)),
-            .open_ms = candidates_.begin()->ms,
+  SearchProgress progress(const std::vector<Candidate>& batch) const {
+    const auto is_open = [&](const Candidate& candidate) { return may_be_best(candidate); };
+    const auto num_later = static_cast<std::size_t>(std::ranges::count_if(candidates_, is_open));
+    return {.num_open = batch.size() + num_later,
+            .open_ms = batch[0].ms,
             .num_timed = found_.num_timed,
             .num_too_large = found_.num_too_large,
             .best_ms = found_.best.empty() ? 0 : found_.best[0].price.step_ms};
+  }
+
+  bool is_found(const Candidate& candidate) const {
+    const auto state = states_.find({candidate.family, candidate.sharding});
+    return candidate.known != Known::kBlocks && state != states_.end() && state->second.is_found;
+  }
+
+  std::vector<Candidate> next_batch() {
+    std::vector<Candidate> batch;
+    while (batch.size() < kBatch && !candidates_.empty()) {
+      if (kSureShare * candidates_.begin()->ms >= limit_ms()) break;
+      Candidate first = candidates_.extract(candidates_.begin()).value();
+      if (may_be_best(first) && !is_found(first)) batch.push_back(std::move(first));  // the limit only sinks
+    }
+    return batch;
   }
 
   /// [Note: search by threads] Of those that may be fastest a batch at a time goes a step further, by several
   /// threads, and is then taken in its order. So what is found, and what is counted, does not depend on the
   /// number of threads.
   void try_all() {
-    while (!candidates_.empty() && candidates_.begin()->ms < limit_ms()) {
-      if (options_.on_progress) options_.on_progress(progress());
-      std::vector<Candidate> batch;
-      while (batch.size() < kBatch && !candidates_.empty() && candidates_.begin()->ms < limit_ms()) {
-        batch.push_back(candidates_.extract(candidates_.begin()).value());
-      }
+    for (std::vector<Candidate> batch = next_batch(); !batch.empty(); batch = next_batch()) {
+      if (options_.on_progress) options_.on_progress(progress(batch));
       std::vector<Tried> tried(batch.size());
       for_each_index(batch.size(), options_.threads, [&](std::size_t i) { tried[i] = advance(batch[i]); });
-      for (Tried& one : tried) add(std::move(one));
+      for (std::size_t i = 0; i < batch.size(); ++i) add(batch[i], std::move(tried[i]));
     }
   }
 
-  /// Of the layouts that shard and recompute most; of all where none of these is left to search.
+  /// Notes the layout that needs least; one that fits all the same, as its cut was not likely to, is found.
   void find_closest() {
-    const auto compare_all = [&](bool smallest_only) {
-      for (const LayoutFamily& family : families_) {
-        for (std::size_t i = 0; i < family.shardings.size(); ++i) {
-          const PlannedJob layout = family.layout(i);
-          if (!smallest_only || is_smallest(layout)) compare_closest(layout);
-        }
-      }
-    };
-    compare_all(true);
-    if (!found_.closest) compare_all(false);
+    const ClosestLayout closest = closest_layout(families_, costs_, limit_bytes_, options_.check);
+    if (!closest.job) return;
+    found_.closest = closest.job;
+    found_.closest_bytes = closest.bytes;
+    if (closest.bytes <= limit_bytes_) settle_closest(*closest.job);
   }
 
-  static bool is_smallest(const PlannedJob& layout) {
-    const EngineOptions& options = layout.options;
-    const int data = layout.num_ranks / (options.pipeline.stages * options.tensor);
-    return options.recompute_every == 1 && (data == 1 || options.zero == ZeroStage::kParameters) &&
-           options.pipeline.schedule == PipelineSchedule::kOneForwardOneBackward;
-  }
-
-  /// Of the cuts that are tried, the one whose largest stage needs least, in a short step.
-  std::vector<int> smallest_cut(const PlannedJob& layout) const {
-    const MemoryCut found = cut_within_memory(layout, costs_, limit_bytes_);
-    return (found.cut ? *found.cut : found.closest.cut).first_units();
-  }
-
-  void compare_closest(const PlannedJob& layout) {
+  void settle_closest(const PlannedJob& layout) {
     try {
-      if (options_.check) options_.check(layout.options);
-      EngineOptions own = layout.options;
-      PlannedJob brief = short_step(layout, 2 * own.pipeline.stages, Shortened::kNoLonger);
-      if (own.pipeline.stages > 1 && own.pipeline.cut.empty()) own.pipeline.cut = smallest_cut(brief);
-      own.planning = Planning::kOwnRank;
-      if (found_.closest) {  // a short step that needs more is enough
-        brief.options.pipeline.cut = own.pipeline.cut;
-        brief.options.planning = Planning::kOwnRank;
-        const StepPrediction least =
-            predict_largest_step(brief.blocks, brief.options, brief.sample, brief.num_ranks);
-        if (least.memory.device_peak >= found_.closest_bytes) return;
+      for (std::size_t i = 0; i < choices_of(layout).size(); ++i) {
+        Way way = way_of(layout, i);
+        const std::optional<std::int64_t> peak = peak_within(way);
+        if (!peak) continue;
+        const PlanPrice price = price_of(way.job);
+        add_found({.job = std::move(way.job), .price = price, .peak_bytes = *peak});
+        ++found_.num_timed;
+        return;
       }
-      const std::int64_t peak =
-          predict_largest_step(layout.blocks, own, layout.sample, layout.num_ranks).memory.device_peak;
-      if (found_.closest && peak >= found_.closest_bytes) return;
-      found_.closest = layout;
-      found_.closest_bytes = peak;
-      if (peak > limit_bytes_ || own.pipeline.cut == layout.options.pipeline.cut) return;
-      found_.closest->options.pipeline.cut = own.pipeline.cut;  // it was not likely to fit
-      PlannedJob fits = *found_.closest;
-      const std::optional<std::int64_t> its_peak = peak_within(fits);
-      if (!its_peak) return;
-      const PlanPrice price = price_of(fits);
-      add({.layout = FoundLayout{.job = std::move(fits), .price = price, .peak_bytes = *its_peak}});
-    } catch (const Error& error) {
-      if (!is_refusal(error)) throw;
+    } catch (const Error&) {
+      note_refusal(std::current_exception());
     }
   }
 
@@ -389,6 +369,7 @@ class LayoutSearcher {
   LayoutBounds bounds_;
   std::vector<LayoutFamily> families_;
   std::set<Candidate> candidates_;
+  std::map<std::pair<std::size_t, std::size_t>, LayoutState> states_;  // by family and sharding
   FoundLayouts found_;
   std::exception_ptr refusal_;  // the last
 };

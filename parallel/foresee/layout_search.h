@@ -7,9 +7,9 @@
 // with the candidate that may be fastest, and finds one more thing about it ([Note: bounds of layouts]); it
 // ends where no candidate can be faster than the last of the best. What surely does not fit is left out on
 // the way. Of what is left the step is simulated ([Note: folded plans]), and if that is fast enough, the
-// memory predicted to the byte. Layouts of equal time and memory that differ in nothing but how they
-// recompute and share with data ranks are one: the simplest. Stages that do not fit as they are cut are cut
-// as training would ([Note: search of cuts]).
+// memory predicted to the byte. Each layout accumulates in the fastest way that fits. Layouts of equal time
+// and memory that differ in nothing but how they recompute and share with data ranks are one: the simplest.
+// Stages that do not fit as they are cut are cut as training would ([Note: search of cuts]).
 #pragma once
 
 #include <functional>

@@ -102,7 +102,8 @@ double seconds_of(const RecordedCall& call, const RecordedGroup& group, const Cl
 PlannedJob shortened(const PlannedJob& job, PricedRanks ranks) {
   const PipelineOptions& pipeline = job.options.pipeline;
   const std::int64_t stages = pipeline.stages;
-  if (ranks == PricedRanks::kAll)
+  // Of fast sums the gaps are filled once, whatever follows: the mean of few would be above that of many.
+  if (ranks == PricedRanks::kAll || job.options.reduction == Reduction::kFast)
     return short_step(job, std::max(kMostMicroBatches, 2 * stages), Shortened::kAsWhole);
   return short_step(job, pipeline.schedule == PipelineSchedule::kInterleaved ? stages : 1,
                     Shortened::kNoLonger);

@@ -15,9 +15,8 @@ namespace trireme {
 /// The ranks whose times are wanted.
 enum class PricedRanks {
   kAll,
-  // For bounds: of a step with as few micro-batches as short_step() leaves. About that of kAll or less, as
-  // there are fewer sums; where the mean of many is lower (Reduction::kFast fills its gaps once), some
-  // percent more.
+  // For bounds: of a step with as few micro-batches as short_step() leaves, if its sums are canonical. About
+  // that of kAll or less, as there are fewer sums.
   kFirstTensorPlace,
   kFirst,  // rank 0 alone
 };

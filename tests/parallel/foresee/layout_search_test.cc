@@ -229,7 +229,7 @@ TEST_F(LayoutSearch, TheLargestNeedIsThatOfAllRanks) {
   }
 }
 
-// Of a limit that the job names, training uses all.
+// As training does: a limit that the job names is for all ways to accumulate.
 TEST_F(LayoutSearch, ANamedLimitIsUsedWhole) {
   const LayoutSearchOptions one_layout{.fixed = {.tensor = 1,
                                                  .stages = 1,
@@ -245,12 +245,56 @@ TEST_F(LayoutSearch, ANamedLimitIsUsedWhole) {
     options.uses_whole_limit = named;
     const FoundLayouts found = search(limit, options);
     ASSERT_EQ(found.best.size(), 1u);
-    const EngineOptions chosen = choose_accumulation(job_.blocks, found.best[0].job.options, {}, job_.sample,
-                                                     job_.num_ranks, named ? limit : limit / 8 * 7);
-    EXPECT_EQ(found.best[0].job.options.keep_gathered, chosen.keep_gathered) << named;
-    EXPECT_EQ(found.best[0].job.options.accumulate_unsharded, chosen.accumulate_unsharded) << named;
     EXPECT_EQ(found.best[0].peak_bytes == limit, named);
+    PlannedJob trained = found.best[0].job;
+    trained.options = choose_accumulation(job_.blocks, trained.options, {}, job_.sample, job_.num_ranks,
+                                          named ? limit : limit / 8 * 7);
+    EXPECT_LE(found.best[0].price.step_ms, price_layout(trained, cluster_, cluster_.devices[0]).step_ms);
   }
+}
+
+// See [Note: ways to accumulate]: with room for all, keeping both is fastest.
+TEST_F(LayoutSearch, WhatKeepsMoreIsNoSlower) {
+  for (const double memory_gb_s : {1000.0, 5.0}) {
+    cluster_.devices[0].memory_gb_s = memory_gb_s;
+    int num_choices = 0;
+    for (const FoundLayout& layout : search(kNoLimit, {.most = 1000}).best) {
+      PlannedJob other = layout.job;
+      for (const EngineOptions& choice : accumulation_choices(other.options, {}, other.num_ranks)) {
+        ++num_choices;
+        other.options = choice;
+        const double other_ms = price_layout(other, cluster_, cluster_.devices[0]).step_ms;
+        EXPECT_GE(other_ms, layout.price.step_ms * (1 - 1e-6));
+      }
+    }
+    EXPECT_GT(num_choices, 100);
+  }
+}
+
+// Where both do not fit, training keeps parameters gathered, which sends least; here whole gradients are
+// faster: sums of the others take time that nothing hides.
+TEST_F(LayoutSearch, AccumulatesInTheFastestWayThatFits) {
+  LayoutSearchOptions options{.uses_whole_limit = true,
+                              .fixed = {.tensor = 1,
+                                        .stages = 1,
+                                        .recompute_every = 0,
+                                        .zero = ZeroStage::kParameters,
+                                        .recompute = Recompute::kNone}};
+  const std::int64_t limit = search(kNoLimit, options).best.at(0).peak_bytes - 1;
+  const FoundLayouts found = search(limit, options);
+  ASSERT_EQ(found.best.size(), 1u);
+  const double found_ms = found.best[0].price.step_ms;
+  PlannedJob other = found.best[0].job;
+  int num_fitting = 0;
+  for (const EngineOptions& choice : accumulation_choices(other.options, {}, other.num_ranks)) {
+    other.options = choice;
+    if (!predict_within(limit, other.blocks, choice, other.sample, other.num_ranks)) continue;
+    ++num_fitting;
+    EXPECT_GE(price_layout(other, cluster_, cluster_.devices[0]).step_ms, found_ms * (1 - 1e-9));
+  }
+  EXPECT_GT(num_fitting, 1);
+  other.options = choose_accumulation(other.blocks, other.options, {}, other.sample, other.num_ranks, limit);
+  EXPECT_GT(price_layout(other, cluster_, cluster_.devices[0]).step_ms, found_ms);
 }
 
 // Convolutions have nothing to recompute selectively, and one host has no two levels.
