@@ -124,8 +124,10 @@ for test in json.load(sys.stdin)["tests"]:
                      " ".join(out)]))
 ' "$build" "$bundle" >"$bundle/tests/list.tsv"
 
-# The newest symbols of the C library that anything packed asks for.
+# What it was made of, and the newest symbols of the C library that anything packed asks for.
 mkdir -p "$bundle/share"
+git -c safe.directory="$source" -C "$source" describe --always --abbrev=40 --exclude='*' --dirty=-changed \
+  >"$bundle/share/commit" 2>/dev/null || echo unknown >"$bundle/share/commit"
 find "$bundle" -type f \( -path '*/bin/*' -o -name '*.so*' \) -exec objdump -T {} + 2>/dev/null |
   grep -o 'GLIBC_[0-9][0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1 >"$bundle/share/glibc"
 

@@ -16,7 +16,7 @@
 # probe, tests, bench-gpt, state.
 # --dry-run tries a part without a GPU: the same stages on the CPU in tiny shapes.
 # --out is where PART.json and PART.tar.gz go (default: gate): what each stage found, and their logs. Both are written
-# anew after every stage, so that a part which is cut off leaves what it measured.
+# anew after every stage, so that a part which is cut off leaves what it measured. `commit`: what the bundle is made of.
 # Exit codes: 0 shown, 1 a stage failed, was skipped or missed its bar, 2 bad arguments, 75 cut off, 77 no device. In a
 # dry run what is skipped has not failed. gate/check.py has the bars. On a Hopper card 16-bit attention and convolutions
 # fail the part where they fall back to native kernels.

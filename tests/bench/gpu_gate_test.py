@@ -30,6 +30,8 @@ class GpuGate(unittest.TestCase):
         self.bundle.mkdir()
         self.write_program(self.bundle / "run", f'PATH={self.root}/fakes:{OPTIONS.bin}:$PATH exec "$@"')
         (self.bundle / "tests").mkdir()
+        (self.bundle / "share").mkdir()
+        (self.bundle / "share/commit").write_text("0123abcd\n")
         (self.bundle / "tests/bench").symlink_to(OPTIONS.source / "tests/bench")
 
     def tearDown(self):
@@ -156,6 +158,7 @@ class GpuGate(unittest.TestCase):
         status, text, report, _ = self.run_part("probe")
         self.assertEqual((status, report["state"], report["reason"]), (0, "passed", ""), text)
         self.assertEqual((report["card"], report["architecture"]), ("NVIDIA H200", "sm_90"))
+        self.assertEqual(report["commit"], "0123abcd")
         self.assertEqual(len(report["stages"]["engines_gpt2_124m_bf16"]["result"]), 2)
         self.assertEqual(report["stages"]["step_recorded"]["result"]["state_hash"], "ab")
 

@@ -51,7 +51,8 @@ read_result() {
 
 # write_part STATE: PART.json and PART.tar.gz as of now, each replaced at once.
 write_part() {
-  local i date separator= dry_run=false TZ=UTC0
+  local i date commit=unknown separator= dry_run=false TZ=UTC0
+  [ ! -e "$bundle/share/commit" ] || commit=$(<"$bundle/share/commit")
   [ "$device" != cpu ] || dry_run=true
   printf -v date '%(%FT%TZ)T' -1
   {
@@ -60,7 +61,7 @@ write_part() {
     quote "$card"
     printf '"card": %s, ' "$quoted"
     quote "$architecture"
-    printf '"architecture": %s, "seconds": %s, "date": "%s",\n"stages": {' "$quoted" $SECONDS "$date"
+    printf '"architecture": %s, "seconds": %s, "date": "%s", "commit": "%s",\n"stages": {' "$quoted" $SECONDS "$date" "$commit"
     for i in "${!names[@]}"; do
       quote "${names[i]}"
       printf '%s\n%s: %s' "$separator" "$quoted" "${records[i]}"
