@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "launcher/report/layouts_report.h"
+#include "launcher/train/accumulation.h"
 #include "launcher/train/build.h"
+#include "launcher/train/chosen_cut.h"
 #include "parallel/mesh/hosts.h"
 
 namespace trireme {
@@ -39,14 +41,19 @@ ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, in
   config.parallel.device = device.type;
   config.parallel.hosts = hosts_of(num_ranks, std::min(num_ranks, cluster.cluster.ranks_per_node));
   batch_layout(config, num_ranks);  // refuses what cannot be laid out
-  const PlannedJob planned = planned_job(config, build_blocks(config.model), num_ranks);
+  MemoryLimit limit;
+  limit.bytes = job.parallel.memory_limit > 0 ? job.parallel.memory_limit : card_of(cluster).usable_bytes();
+  if (config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops)
+    config.parallel.pipeline_cut = flops_cut(config, {.num_ranks = num_ranks, .limit_bytes = limit.bytes});
+  const auto blocks = build_blocks(config.model);
+  config = with_accumulation(config, blocks, num_ranks, limit);
+  const PlannedJob planned = planned_job(config, blocks, num_ranks);
   ForeseenStep step{.num_ranks = num_ranks, .device = cluster.device};
   step.price = priced_on(cluster, [&] { return price_layout(planned, cluster.cluster, device); });
   EngineOptions own = planned.options;
   own.planning = Planning::kOwnRank;
   step.peak_bytes = predict_largest_step(planned.blocks, own, planned.sample, num_ranks).memory.device_peak;
-  step.limit_bytes =
-      job.parallel.memory_limit > 0 ? job.parallel.memory_limit : card_of(cluster).usable_bytes();
+  step.limit_bytes = limit.bytes;
   return step;
 }
 

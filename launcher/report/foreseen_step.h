@@ -21,7 +21,8 @@ struct ForeseenStep {
   bool fits() const { return peak_bytes <= limit_bytes; }
 };
 
-/// Of a resolved job; one with parallel.layout = "auto" has its fastest layout. Throws Error(kInvalidInput)
+/// Of a resolved job, with the cut into stages and the way to accumulate that training would choose; one with
+/// parallel.layout = "auto" has its fastest layout. Throws Error(kInvalidInput)
 /// where it has no such layout.
 ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks,
                           const TellProgress& on_progress = {});

@@ -100,9 +100,11 @@ std::string why_slower(const PlanPrice& before, const PlanPrice& price) {
 
 std::string describe_layout(const PlannedJob& job) {
   const EngineOptions& options = job.options;
+  const PipelineOptions& pipeline = options.pipeline;
+  const std::string chunks = pipeline.chunks > 1 ? fmt::format(", chunks = {}", pipeline.chunks) : "";
   return fmt::format(
-      "tensor = {}, pipeline = {}, {} data rank(s), zero = {}, recompute_every = {}, micro_batch = {}",
-      options.tensor, options.pipeline.stages, data_ranks(job), static_cast<int>(options.zero),
+      "tensor = {}, pipeline = {}{}, {} data rank(s), zero = {}, recompute_every = {}, micro_batch = {}",
+      options.tensor, pipeline.stages, chunks, data_ranks(job), static_cast<int>(options.zero),
       options.recompute_every, options.micro_batch);
 }
 
@@ -195,8 +197,9 @@ std::string describe_none(const LayoutsReport& report) {
   }
   if (!found.closest) {
     return fmt::format(
-        "no layout{} divides these ranks so that each data rank has one of the {} micro-batches: change "
-        "{}their number, train.micro_batch or train.global_batch",
+        "no layout{} divides these ranks so that each data rank has one of the {} micro-batches, and each "
+        "chunk "
+        "of a stage a block: change {}their number, train.micro_batch or train.global_batch",
         fixed, report.global_batch / report.micro_batch, fixed.empty() ? "" : "these keys, ");
   }
   return fmt::format("no layout{} fits; closest is {}: it needs {}, {} more than a rank has", fixed,

@@ -1,5 +1,9 @@
 #include "parallel/foresee/closest_layout.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "parallel/foresee/memory_cut.h"
 #include "parallel/foresee/short_step.h"
 
@@ -10,14 +14,14 @@ bool is_smallest(const PlannedJob& layout) {
   const EngineOptions& options = layout.options;
   const int data = layout.num_ranks / (options.pipeline.stages * options.tensor);
   return options.recompute_every == 1 && (data == 1 || options.zero == ZeroStage::kParameters) &&
-         options.pipeline.schedule == PipelineSchedule::kOneForwardOneBackward;
+         options.pipeline.schedule != PipelineSchedule::kZeroBubbleH1;
 }
 
 class ClosestFinder {
  public:
-  ClosestFinder(const std::vector<double>& costs, std::int64_t limit_bytes,
+  ClosestFinder(const std::vector<double>& costs, const AccumulationChoice& accumulation,
                 const std::function<void(const EngineOptions&)>& check)
-      : costs_(costs), limit_bytes_(limit_bytes), check_(check) {}
+      : costs_(costs), accumulation_(accumulation), check_(check) {}
 
   void compare(const PlannedJob& layout) {
     try {
@@ -28,47 +32,109 @@ class ClosestFinder {
     }
   }
 
-  const ClosestLayout& closest() const { return closest_; }
+  bool has_one() const { return !estimated_.empty(); }
+
+  /// Of those that are estimated to need least, by whole steps.
+  ClosestLayout closest() {
+    constexpr std::size_t kMostPlayed = 2;
+    std::ranges::stable_sort(estimated_, {}, &ClosestLayout::bytes);
+    ClosestLayout found;
+    for (std::size_t i = 0; i < std::min(estimated_.size(), kMostPlayed); ++i) {
+      const std::int64_t bytes = largest_peak(*estimated_[i].job);
+      if (!found.job || bytes < found.bytes) found = {.job = estimated_[i].job, .bytes = bytes};
+    }
+    return found;
+  }
 
  private:
-  void compare_checked(const PlannedJob& layout) {
-    EngineOptions own = layout.options;
-    PlannedJob brief = short_step(layout, 2 * own.pipeline.stages, Shortened::kNoLonger);
-    if (own.pipeline.stages > 1 && own.pipeline.cut.empty()) own.pipeline.cut = smallest_cut(brief);
-    own.planning = Planning::kOwnRank;
-    if (closest_.job) {  // a short step that needs more is enough
-      brief.options.pipeline.cut = own.pipeline.cut;
-      brief.options.planning = Planning::kOwnRank;
-      if (largest_peak(brief, brief.options) >= closest_.bytes) return;
+  void compare_checked(PlannedJob layout) {
+    layout.options = accumulation_choices(layout.options, accumulation_, layout.num_ranks).back();
+    PipelineOptions& pipeline = layout.options.pipeline;
+    if (pipeline.stages > 1 && pipeline.cut.empty()) {
+      const std::optional<StageMap> cut = smallest_cut(brief_of(layout, 1));
+      if (!cut) return;
+      pipeline.cut = cut->first_units();
     }
-    const std::int64_t peak = largest_peak(layout, own);
-    if (closest_.job && peak >= closest_.bytes) return;
-    closest_ = {.job = layout, .bytes = peak};
-    if (peak <= limit_bytes_) closest_.job->options.pipeline.cut = own.pipeline.cut;
+    const PlannedJob brief = brief_of(layout, 1), longer = brief_of(layout, 2);
+    const std::int64_t bytes = largest_peak(brief), of_longer = largest_peak(longer);
+    least_brief_ = std::min(least_brief_, bytes);
+    // Each doubling of micro-batches may keep one more sum of gradients.
+    const double doublings = doublings_between(brief, longer);
+    const double each = doublings > 0 ? static_cast<double>(of_longer - bytes) / doublings : 0.0;
+    const double more = each * doublings_between(brief, layout);
+    estimated_.push_back({.job = layout, .bytes = bytes + static_cast<std::int64_t>(more)});
   }
 
-  static std::int64_t largest_peak(const PlannedJob& job, const EngineOptions& options) {
-    return predict_largest_step(job.blocks, options, job.sample, job.num_ranks).memory.device_peak;
+  static PlannedJob brief_of(const PlannedJob& layout, int scale) {
+    return short_step(layout, 2 * scale * layout.options.pipeline.stages, Shortened::kNoLonger);
   }
 
-  /// Of the cuts that are tried, the one whose largest stage needs least, in a short step.
-  std::vector<int> smallest_cut(const PlannedJob& layout) const {
-    const MemoryCut found = cut_within_memory(layout, costs_, limit_bytes_);
-    return (found.cut ? *found.cut : found.closest.cut).first_units();
+  static double doublings_between(const PlannedJob& a, const PlannedJob& b) {
+    return std::log2(static_cast<double>(b.options.global_batch) /
+                     static_cast<double>(a.options.global_batch));
+  }
+
+  static std::int64_t largest_peak(PlannedJob job) {
+    job.options.planning = Planning::kOwnRank;
+    return predict_largest_step(job.blocks, job.options, job.sample, job.num_ranks).memory.device_peak;
+  }
+
+  /// Peaks of a short step, by stage.
+  static std::vector<std::int64_t> peaks_of_stages(PlannedJob job, const StageMap& cut) {
+    job.options.pipeline.cut = cut.first_units();
+    job.options.planning = Planning::kOwnRank;
+    const Mesh mesh = mesh_of(job.num_ranks, cut.pipeline, job.options.tensor);
+    std::vector<std::int64_t> peaks;
+    for (int stage = 0; stage < cut.pipeline; ++stage) {
+      const int rank = mesh.rank({{Axis::kPipeline, stage}});
+      const StepPrediction step = predict_step(job.blocks, job.options, job.sample, job.num_ranks, rank);
+      peaks.push_back(step.memory.device_peak);
+    }
+    return peaks;
+  }
+
+  /// Of a few cuts the one whose largest stage needs least, in a short step: each is even by what the blocks
+  /// of the one before have needed. Nothing where it surely needs much more than another layout.
+  std::optional<StageMap> smallest_cut(const PlannedJob& brief) const {
+    constexpr int kMostCuts = 4;
+    const PipelineOptions& pipeline = brief.options.pipeline;
+    std::vector<double> costs = costs_;
+    std::optional<StageMap> smallest;
+    std::int64_t its_bytes = 0;
+    for (int tried = 0; tried < kMostCuts; ++tried) {
+      const StageMap cut = cut_evenly(costs, pipeline.stages, pipeline.chunks);
+      const std::vector<std::int64_t> peaks = peaks_of_stages(brief, cut);
+      if (!may_be_cut_within(peaks, least_brief_ / 2 * 3)) break;
+      if (!smallest || std::ranges::max(peaks) < its_bytes) {
+        smallest = cut;
+        its_bytes = std::ranges::max(peaks);
+      }
+      std::vector<int> num_blocks(peaks.size());
+      for (int chunk = 0; chunk < cut.num_chunks(); ++chunk) {
+        num_blocks[static_cast<std::size_t>(chunk % cut.pipeline)] +=
+            cut.end_unit(chunk) - cut.first_unit(chunk);
+      }
+      for (std::size_t unit = 0; unit < costs.size(); ++unit) {
+        const auto stage = static_cast<std::size_t>(cut.chunk_of(static_cast<int>(unit)) % cut.pipeline);
+        costs[unit] = static_cast<double>(peaks[stage]) / num_blocks[stage];
+      }
+    }
+    return smallest;
   }
 
   const std::vector<double>& costs_;
-  const std::int64_t limit_bytes_;
+  const AccumulationChoice& accumulation_;
   const std::function<void(const EngineOptions&)>& check_;
-  ClosestLayout closest_;
+  std::vector<ClosestLayout> estimated_;
+  std::int64_t least_brief_ = std::numeric_limits<std::int64_t>::max();
 };
 
 }  // namespace
 
 ClosestLayout closest_layout(const std::vector<LayoutFamily>& families, const std::vector<double>& costs,
-                             std::int64_t limit_bytes,
+                             const AccumulationChoice& accumulation,
                              const std::function<void(const EngineOptions&)>& check) {
-  ClosestFinder finder(costs, limit_bytes, check);
+  ClosestFinder finder(costs, accumulation, check);
   for (const bool smallest_only : {true, false}) {
     for (const LayoutFamily& family : families) {
       for (std::size_t i = 0; i < family.shardings.size(); ++i) {
@@ -76,7 +142,7 @@ ClosestLayout closest_layout(const std::vector<LayoutFamily>& families, const st
         if (!smallest_only || is_smallest(layout)) finder.compare(layout);
       }
     }
-    if (finder.closest().job) break;
+    if (finder.has_one()) break;
   }
   return finder.closest();
 }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "parallel/foresee/accumulation_choice.h"
 #include "parallel/foresee/layout_candidates.h"
 
 namespace trireme {
@@ -15,11 +16,11 @@ struct ClosestLayout {
   std::int64_t bytes = 0;         // of the rank that needs most
 };
 
-/// Of the layouts that shard and recompute most; of all where none of these is among them. Stages without a
-/// cut are cut so that the largest needs little, in a short step; the job has the cut where it needs no more
-/// than `limit_bytes`. `costs`: of each block. `check` as in LayoutSearchOptions.
+/// Of the layouts that shard and recompute most; of all where none of these is among them. Each keeps as
+/// little of a step as `accumulation` lets it. Stages without a cut get one whose largest stage needs little,
+/// by the peaks of a short step. `costs`: of each block. `check` as in LayoutSearchOptions.
 ClosestLayout closest_layout(const std::vector<LayoutFamily>& families, const std::vector<double>& costs,
-                             std::int64_t limit_bytes,
+                             const AccumulationChoice& accumulation,
                              const std::function<void(const EngineOptions&)>& check);
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/folded_plan.h"
+#include "parallel/foresee/memory_cut.h"
 #include "parallel/foresee/plan_peaks.h"
 #include "parallel/foresee/short_step.h"
 #include "parallel/foresee/step_price.h"
@@ -245,8 +246,7 @@ PipelineBound LayoutBounds::pipeline(const PlannedJob& asked) const {
   const int data_ranks = layout.num_ranks / (layout.options.pipeline.stages * layout.options.tensor);
   for (const RankPlan& rank : plan.ranks) {
     const PlanPeaks peaks = peaks_of(rank.actions, plan.stages, chunks, layout.options.reduction, data_ranks);
-    bound.bytes.once_a_step += peaks.once_a_step;
-    bound.bytes.each_micro_batch += peaks.each_micro_batch;
+    bound.bytes.push_back(peaks);
   }
   return bound;
 }
@@ -318,26 +318,32 @@ bool LayoutBounds::may_fit(const PlannedJob& layout, std::int64_t limit, bool ma
   brief.options.planning = Planning::kOwnRank;
   const Mesh mesh = mesh_of(brief.num_ranks, brief.options.pipeline.stages, brief.options.tensor);
   const int stages = mesh.size(Axis::kPipeline);
-  std::int64_t sum = 0;
+  std::vector<std::int64_t> bytes;
   for (int stage = 0; stage < stages; ++stage) {
     const int rank = mesh.rank({{Axis::kPipeline, stage}});
     const StepPrediction step =
         predict_step(brief.blocks, brief.options, brief.sample, brief.num_ranks, rank);
-    sum += step.memory.device_peak;
-    const bool fits = may_be_cut ? sum / stages <= limit : step.memory.device_peak <= limit;
-    if (!fits) return false;
+    bytes.push_back(step.memory.device_peak);
+    if (!may_be_cut && bytes.back() > limit) return false;
   }
-  return true;
+  return may_be_cut_within(bytes, limit);
 }
 
-std::int64_t LayoutBounds::needed_bytes(const PlannedJob& layout, const PipelineBound& pipeline) const {
+std::vector<std::int64_t> LayoutBounds::needed_bytes(const PlannedJob& layout,
+                                                     const PipelineBound& pipeline) const {
   const EngineOptions& options = layout.options;
   std::int64_t state = state_bytes(layout, options.zero);
   if (options.zero == ZeroStage::kParameters && options.keep_gathered) {
     state = std::max(state, state_bytes(layout, ZeroStage::kGradients));
   }
   const bool once_a_step = options.zero < ZeroStage::kGradients || options.accumulate_unsharded;
-  return state + (once_a_step ? pipeline.bytes.once_a_step : pipeline.bytes.each_micro_batch);
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(options.pipeline.stages),
+                                  state / options.pipeline.stages);
+  for (std::size_t stage = 0; stage < pipeline.bytes.size(); ++stage) {
+    const PlanPeaks& peaks = pipeline.bytes[stage];
+    bytes[stage] += once_a_step ? peaks.once_a_step : peaks.each_micro_batch;
+  }
+  return bytes;
 }
 
 }  // namespace trireme

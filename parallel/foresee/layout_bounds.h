@@ -34,8 +34,8 @@ constexpr double kSureShare = 0.995;
 
 /// Of a family of layouts.
 struct PipelineBound {
-  double ms = 0;    // until the first rank ran its last backward
-  PlanPeaks bytes;  // of all stages together
+  double ms = 0;                 // until the first rank ran its last backward
+  std::vector<PlanPeaks> bytes;  // of each stage
 };
 
 /// Of layouts of one job. All but prepare() may be called by several threads at once. Throws as StepPrice.
@@ -50,11 +50,10 @@ class LayoutBounds {
   PipelineBound pipeline(const PlannedJob& layout) const;
   double step_ms(const PlannedJob& layout, double pipeline_ms) const;
   double simulated_ms(const PlannedJob& layout) const;
-  /// Of one rank of each stage, summed up.
-  std::int64_t needed_bytes(const PlannedJob& layout, const PipelineBound& pipeline) const;
+  /// Of a rank of each stage, where all share parameters and optimizer equally.
+  std::vector<std::int64_t> needed_bytes(const PlannedJob& layout, const PipelineBound& pipeline) const;
   /// False where a step of fewer micro-batches needs more than `limit` on a rank of some stage; if stages
-  /// `may_be_cut` in another way, on the mean of them: a cut moves what they need, and hardly changes its
-  /// sum.
+  /// `may_be_cut` in another way, more than may_be_cut_within() lets them.
   bool may_fit(const PlannedJob& layout, std::int64_t limit, bool may_be_cut) const;
   /// The layout with the cut that its engine would find, which takes time.
   PlannedJob with_cut(PlannedJob layout) const;

@@ -109,21 +109,28 @@ class LayoutSearcher {
   }
 
   /// Nothing where a rank needs more than the limit, or the engine has no such layout. Where the fastest cut
-  /// into stages needs more, and so do the other ways to accumulate, `way` gets the fastest one that fits.
+  /// into stages needs more, and so do the other ways to accumulate, `way` gets the fastest one that fits,
+  /// and of the ways the first that fits with it, as training has it.
   std::optional<std::int64_t> peak_within(Way& way) const {
-    PlannedJob tried = bounds_.with_cut(way.job);
+    const PlannedJob uncut = way.job;
     const auto predict = [&] {
-      return predict_within(way.limit, tried.blocks, tried.options, tried.sample, tried.num_ranks);
+      const PlannedJob job = bounds_.with_cut(way.job);
+      return predict_within(way.limit, job.blocks, job.options, job.sample, job.num_ranks);
     };
     std::optional<StepPrediction> prediction = predict();
-    PipelineOptions& pipeline = way.job.options.pipeline;
+    const PipelineOptions& pipeline = uncut.options.pipeline;
     if (!prediction && way.needs_least && pipeline.stages > 1 && pipeline.cut.empty()) {
-      const PlannedJob brief = short_step(tried, 2 * pipeline.stages, Shortened::kNoLonger);
+      const PlannedJob brief = short_step(bounds_.with_cut(uncut), 2 * pipeline.stages, Shortened::kNoLonger);
       if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // in less time
-      const auto found = likely_cut_within_memory(tried, costs_, limit_bytes_);
+      const auto found = likely_cut_within_memory(bounds_.with_cut(uncut), costs_, limit_bytes_);
       if (!found) return std::nullopt;
-      pipeline.cut = tried.options.pipeline.cut = found->first_units();
-      prediction = predict();
+      PlannedJob cut = uncut;
+      cut.options.pipeline.cut = found->first_units();
+      const std::size_t num_ways = choices_of(cut).size();
+      for (std::size_t i = 0; i < num_ways && !prediction; ++i) {
+        way = way_of(cut, i);
+        prediction = predict();
+      }
     }
     if (!prediction) return std::nullopt;
     return prediction->memory.device_peak;
@@ -170,8 +177,7 @@ class LayoutSearcher {
     const Way way = way_of(candidate);
     const EngineOptions& options = way.job.options;
     if (options_.check) options_.check(options);
-    // A cut moves what stages need, and hardly changes its sum.
-    if (bounds_.needed_bytes(way.job, candidate.pipeline) / options.pipeline.stages > way.limit)
+    if (!may_be_cut_within(bounds_.needed_bytes(way.job, candidate.pipeline), way.limit))
       return {.is_too_large = true};
     const double ms = bounds_.step_ms(way.job, candidate.pipeline.ms);
     const bool exchanges_meanwhile = options.zero >= ZeroStage::kGradients;
@@ -338,7 +344,7 @@ class LayoutSearcher {
 
   /// Notes the layout that needs least; one that fits all the same, as its cut was not likely to, is found.
   void find_closest() {
-    const ClosestLayout closest = closest_layout(families_, costs_, limit_bytes_, options_.check);
+    const ClosestLayout closest = closest_layout(families_, costs_, options_.accumulation, options_.check);
     if (!closest.job) return;
     found_.closest = closest.job;
     found_.closest_bytes = closest.bytes;

@@ -152,15 +152,21 @@ MemoryCut cut_within_memory(const PlannedJob& job, const std::vector<double>& co
   return cut_within_memory(question_of(job, costs, limit_bytes));
 }
 
+bool may_be_cut_within(const std::vector<std::int64_t>& bytes, std::int64_t limit_bytes) {
+  double stages = 0;
+  for (const std::int64_t of_stage : bytes) {
+    stages += static_cast<double>(limit_bytes) / static_cast<double>(std::max<std::int64_t>(of_stage, 1));
+  }
+  return stages >= static_cast<double>(bytes.size());
+}
+
 std::optional<StageMap> likely_cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
                                                  std::int64_t limit_bytes) {
   const CutQuestion question = question_of(job, costs, limit_bytes);
   const StageMap fastest = cut_evenly(costs, question.pipeline, question.chunks);
-  std::int64_t left = question.pipeline * limit_bytes;
-  for (int stage = 0; stage < question.pipeline; ++stage) {
-    left -= question.bytes(fastest, stage);
-    if (left < 0) return std::nullopt;
-  }
+  std::vector<std::int64_t> bytes;
+  for (int stage = 0; stage < question.pipeline; ++stage) bytes.push_back(question.bytes(fastest, stage));
+  if (!may_be_cut_within(bytes, limit_bytes)) return std::nullopt;
   return cut_within_memory(question).cut;
 }
 

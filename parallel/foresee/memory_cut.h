@@ -50,9 +50,17 @@ MemoryCut cut_within_memory(const PlannedJob& job, const std::vector<double>& co
                             std::int64_t limit_bytes);
 
 /// The same for a search over many layouts: gives up at once where the stages of the fastest cut need more
-/// than the limit on average, as a cut moves what they need and hardly changes its sum.
+/// than may_be_cut_within() lets them.
 std::optional<StageMap> likely_cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
                                                  std::int64_t limit_bytes);
+
+/// True if stages that need so many bytes each may fit into `limit_bytes` with another cut.
+///
+/// [Note: what a cut can move] A stage whose blocks need b bytes holds limit / b times as many of them within
+/// the limit. If that is fewer blocks of all stages together than they have, no cut fits, where blocks are
+/// alike: the limit is below the harmonic mean of what stages need. (Not the arithmetic one: a first stage
+/// keeps more micro-batches than a last one, and blocks moved to that need less.)
+bool may_be_cut_within(const std::vector<std::int64_t>& bytes, std::int64_t limit_bytes);
 
 /// If none fits: a cut whose largest stage is smaller than that of `closest`, if a few further searches
 /// between the limit and its bytes find one.

@@ -66,6 +66,22 @@ TEST_F(Forecast, ScalesAJobOverRanks) {
   EXPECT_THAT(testing::read_file(scratch_ / "scale.svg"), HasSubstr("</svg>"));
 }
 
+// The way to accumulate and the cut into stages are those that training chooses.
+TEST_F(Forecast, ScalesTheStepThatIsPlanned) {
+  for (const std::string layout : {"zero=3", "zero=2", "pipeline=2"}) {
+    for (const std::string limit : {"0", "700000"}) {
+      const std::vector<std::string> set = {"--set", "parallel." + layout, "--set",
+                                            "parallel.memory_limit=" + limit};
+      auto planned = set, scaled = set;
+      planned.insert(planned.end(), {"--ranks", "4", "--json"});
+      scaled.insert(scaled.end(), {"--scale", "4..4", "--json"});
+      const Json plan = Json::parse(run(command("free.toml", planned)).out);
+      const Json step = Json::parse(run(command("free.toml", scaled)).out)["scale"][0]["strong"];
+      EXPECT_EQ(step["step_ms"], plan["time"]["step_ms"]) << layout << " " << limit;
+    }
+  }
+}
+
 TEST_F(Forecast, CostsWhatStepsTimesPricesAre) {
   const Json report = json("priced.toml", {"--cost", "--ranks", "8", "--plot", scratch_ / "cost.svg"});
   ASSERT_EQ(report["plans"].size(), 2u);

@@ -322,6 +322,34 @@ TEST_F(LayoutSearch, OfTwinsTheSimplerOneIsFound) {
   }
 }
 
+// Stages that have to be cut for memory keep what fits with that cut, too.
+TEST_F(LayoutSearch, CutStagesAccumulateAsTrainingDoes) {
+  const GptConfig config{.layers = 8, .hidden = 64, .heads = 4, .vocab = 2048, .seq_len = 32};
+  job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
+  const LayoutSearchOptions options{.uses_whole_limit = true,
+                                    .fixed = {.tensor = 1,
+                                              .stages = 2,
+                                              .recompute_every = 0,
+                                              .zero = ZeroStage::kParameters,
+                                              .schedule = PipelineSchedule::kOneForwardOneBackward,
+                                              .recompute = Recompute::kNone}};
+  std::int64_t limit = search(kNoLimit, options).best.at(0).peak_bytes;
+  int num_cut = 0;
+  for (; limit > 0; limit -= limit / 50) {
+    const FoundLayouts found = search(limit, options);
+    if (found.best.empty()) break;
+    PlannedJob job = found.best[0].job;
+    if (job.options.pipeline.cut.empty()) continue;
+    ++num_cut;
+    const EngineOptions trained =
+        choose_accumulation(job.blocks, job.options, {}, job.sample, job.num_ranks, limit);
+    EXPECT_EQ(trained.accumulate_unsharded, job.options.accumulate_unsharded) << limit;
+    EXPECT_EQ(trained.keep_gathered, job.options.keep_gathered) << limit;
+    EXPECT_LE(found.best[0].peak_bytes, limit);
+  }
+  EXPECT_GT(num_cut, 0);
+}
+
 TEST_F(LayoutSearch, WhatTheCallerRefusesIsNotFound) {
   const auto check = [](const EngineOptions& options) {
     TRIREME_CHECK(options.zero == ZeroStage::kNone, "no zero here");

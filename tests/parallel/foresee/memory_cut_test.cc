@@ -170,6 +170,15 @@ TEST(MemoryCut, OfManyTwinsIsFoundWithFewQuestions) {
   EXPECT_LE(asked, 3 * kStages * 20);
 }
 
+// See [Note: what a cut can move]: eight equal blocks, of which a first stage keeps three times as much.
+TEST(MemoryCut, MayFitWhereBlocksNeedLessElsewhere) {
+  const std::vector<std::int64_t> halves = {4 * 30, 4 * 10};
+  EXPECT_TRUE(may_be_cut_within(halves, 60));  // two and six blocks; the mean is 80
+  EXPECT_FALSE(may_be_cut_within(halves, 59));
+  EXPECT_TRUE(may_be_cut_within({10, 10}, 10));
+  EXPECT_FALSE(may_be_cut_within({10, 10}, 9));
+}
+
 TEST(MemoryCut, EndsWhereNothingFits) {
   for (const int chunks : {1, 2}) {
     CutQuestion question{.costs = std::vector<double>(9, 1.0),
