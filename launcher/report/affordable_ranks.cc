@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "launcher/report/field_keys.h"
 #include "launcher/report/foreseen_step.h"
 #include "launcher/report/text_table.h"
 #include "runtime/base/error.h"
@@ -44,6 +45,21 @@ std::string describe(const LayoutsReport& report) {
                      config.train.micro_batch);
 }
 
+/// "; 64 ranks come closest": by hours, with a budget alone by cost.
+std::string closest(const AffordableRanks& found) {
+  const AffordableRow* best = nullptr;
+  const auto need = [&](const AffordableRow& row) {
+    return found.request.deadline_hours ? row.hours : row.cost;
+  };
+  for (const AffordableRow& row : found.rows) {
+    if (row.hours > 0 && (best == nullptr || need(row) < need(*best))) best = &row;
+  }
+  if (best == nullptr) return "";
+  return fmt::format("; {} rank{} come{} closest: {:.4g} h, {:.4g}", best->num_ranks,
+                     best->num_ranks == 1 ? "" : "s", best->num_ranks == 1 ? "s" : "", best->hours,
+                     best->cost);
+}
+
 }  // namespace
 
 AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks& cluster_of,
@@ -56,7 +72,7 @@ AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks
       cluster = cluster_of(ranks);
     } catch (const Error& error) {  // no device was measured for so many
       if (error.code() != ErrorCode::kInvalidInput) throw;
-      row.layout = error.what();
+      row.layout = with_keys(error.what());
       found.rows.push_back(std::move(row));
       continue;
     }
@@ -86,7 +102,7 @@ AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks
       }
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidInput && error.code() != ErrorCode::kUnsupported) throw;
-      row.layout = error.what();
+      row.layout = with_keys(error.what());
     }
     found.rows.push_back(std::move(row));
   }
@@ -105,7 +121,7 @@ std::string to_text(const AffordableRanks& found) {
   if (found.request.deadline_hours) {
     wish += fmt::format("{}ends within {:.4g} h", wish.empty() ? "" : " and ", *found.request.deadline_hours);
   }
-  if (!found.chosen) return text + fmt::format("nothing {}\n", wish);
+  if (!found.chosen) return text + fmt::format("nothing {}{}\n", wish, closest(found));
   const AffordableRow& row = found.rows[*found.chosen];
   return text +
          fmt::format("{} rank{}: {} that {}\n\n", row.num_ranks, row.num_ranks == 1 ? "" : "s",

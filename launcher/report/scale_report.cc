@@ -6,6 +6,7 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
+#include "launcher/report/field_keys.h"
 #include "launcher/report/text_table.h"
 #include "runtime/base/error.h"
 
@@ -67,7 +68,7 @@ ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, in
     } catch (const Error& error) {
       if (error.code() != ErrorCode::kInvalidInput && error.code() != ErrorCode::kUnsupported) throw;
       refusal = std::current_exception();
-      why = error.what();
+      why = with_keys(error.what());
       return std::nullopt;
     }
   };
