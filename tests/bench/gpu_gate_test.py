@@ -180,8 +180,8 @@ class GpuGate(unittest.TestCase):
             self.assertEqual((status, reports[part]["state"]), (0, "passed"), text)
             self.assertLessEqual(stages, set(reports[part]["stages"]))
             self.assertEqual({stage["state"] for stage in reports[part]["stages"].values()}, {"passed"})
-            if part in ("tests", "conformance"):
-                self.assertIn(f"{part}/tests/one.log", logs)
+            for folder in {"tests": ("",), "conformance": ("0/", "1/", "2/", "3/")}.get(part, ()):
+                self.assertIn(f"{part}/tests/{folder}one.log", logs)
         gpt = reports["bench-gpt"]["stages"]
         beside = gpt["beside_124m_bf16"]["result"]
         self.assertEqual((beside["speed"], beside["bar"]), (100 / 90, 1))
