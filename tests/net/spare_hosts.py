@@ -166,9 +166,8 @@ def bad_input(case):
 
     with Hosts(3) as hosts:
         refused(start("too_many_spares", "--spares", "3"), r"--spares 3: .* 3 host\(s\)")
-        change_agent(hosts, 2, "export ONEDNN_MAX_CPU_ISA=AVX2")
+        change_agent(hosts, 2, "export ONEDNN_MAX_CPU_ISA=SSE41")
         refused(start("other_processor", "--spares", "1"),
-                r"10\.77\.0\.3: other bits than 10\.77\.0\.1: instruction set x86_64_v3, not x86_64_v4|"
                 r"10\.77\.0\.3: other bits than 10\.77\.0\.1: .*instruction set .*, not ")
     with Hosts(3) as hosts:
         # Another file at the program's path, seen by one host alone: a byte of its build id is changed.
