@@ -104,7 +104,7 @@ class ClosestFinder {
     for (int tried = 0; tried < kMostCuts; ++tried) {
       const StageMap cut = cut_evenly(costs, pipeline.stages, pipeline.chunks);
       const std::vector<std::int64_t> peaks = peaks_of_stages(brief, cut);
-      if (!may_be_cut_within(peaks, least_brief_ / 2 * 3)) break;
+      if (has_one() && !may_be_cut_within(peaks, least_brief_ / 2 * 3)) break;
       if (!smallest || std::ranges::max(peaks) < its_bytes) {
         smallest = cut;
         its_bytes = std::ranges::max(peaks);
