@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "launcher/report/layouts_report.h"
+#include "launcher/report/plan_report.h"
 #include "launcher/train/accumulation.h"
 #include "launcher/train/build.h"
 #include "launcher/train/chosen_cut.h"
@@ -41,8 +42,8 @@ ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, in
   config.parallel.device = device.type;
   config.parallel.hosts = hosts_of(num_ranks, std::min(num_ranks, cluster.cluster.ranks_per_node));
   batch_layout(config, num_ranks);  // refuses what cannot be laid out
-  MemoryLimit limit;
-  limit.bytes = job.parallel.memory_limit > 0 ? job.parallel.memory_limit : card_of(cluster).usable_bytes();
+  const MeasuredCard card = card_of(cluster);
+  const MemoryLimit limit = planned_limit(config, num_ranks, 0, &card);
   if (config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops)
     config.parallel.pipeline_cut = flops_cut(config, {.num_ranks = num_ranks, .limit_bytes = limit.bytes});
   const auto blocks = build_blocks(config.model);

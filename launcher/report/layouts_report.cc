@@ -9,6 +9,7 @@
 #include "launcher/config/layout_keys.h"
 #include "launcher/config/words.h"
 #include "launcher/host/machine.h"
+#include "launcher/report/plan_report.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/build.h"
 #include "launcher/train/memory_fit.h"
@@ -160,8 +161,8 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
                        .price_per_hour = device.price_per_hour,
                        .fixed = describe_fixed(job)};
   if (report.limit_bytes == 0) {
-    report.limit_bytes =
-        job.parallel.memory_limit > 0 ? job.parallel.memory_limit : card_of(cluster).usable_bytes();
+    const MeasuredCard card = card_of(cluster);
+    report.limit_bytes = planned_limit(job, request.num_ranks, 0, &card).bytes;
   }
   JobConfig config = without_layout(job);
   config.parallel.device = device.type;

@@ -120,9 +120,10 @@ class LayoutSearcher {
     std::optional<StepPrediction> prediction = predict();
     const PipelineOptions& pipeline = uncut.options.pipeline;
     if (!prediction && way.needs_least && pipeline.stages > 1 && pipeline.cut.empty()) {
-      const PlannedJob brief = short_step(bounds_.with_cut(uncut), 2 * pipeline.stages, Shortened::kNoLonger);
+      const PlannedJob fastest = bounds_.with_cut(uncut);
+      const PlannedJob brief = short_step(fastest, 2 * pipeline.stages, Shortened::kNoLonger);
       if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // in less time
-      const auto found = likely_cut_within_memory(bounds_.with_cut(uncut), costs_, limit_bytes_);
+      const auto found = likely_cut_within_memory(fastest, costs_, limit_bytes_);
       if (!found) return std::nullopt;
       PlannedJob cut = uncut;
       cut.options.pipeline.cut = found->first_units();

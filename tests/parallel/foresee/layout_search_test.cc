@@ -260,14 +260,15 @@ TEST_F(LayoutSearch, WhatKeepsMoreIsNoSlower) {
     int num_choices = 0;
     for (const FoundLayout& layout : search(kNoLimit, {.most = 1000}).best) {
       PlannedJob other = layout.job;
-      for (const EngineOptions& choice : accumulation_choices(other.options, {}, other.num_ranks)) {
-        ++num_choices;
+      const std::vector<EngineOptions> choices = accumulation_choices(other.options, {}, other.num_ranks);
+      if (choices.size() > 1) num_choices += static_cast<int>(choices.size());
+      for (const EngineOptions& choice : choices) {
         other.options = choice;
         const double other_ms = price_layout(other, cluster_, cluster_.devices[0]).step_ms;
         EXPECT_GE(other_ms, layout.price.step_ms * (1 - 1e-6));
       }
     }
-    EXPECT_GT(num_choices, 100);
+    EXPECT_GT(num_choices, 80);  // of layouts that have several
   }
 }
 
