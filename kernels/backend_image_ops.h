@@ -117,9 +117,14 @@ struct BatchNormBwdArgs {
 };
 template <class Visit>
 void visit_views(BatchNormBwdArgs& args, Visit visit) {
-  visit_each<ViewUse::kReadTwice>(visit, args.dy, args.x, args.y);
+  visit_each<ViewUse::kReadTwice>(visit, args.x);
+  // dresidual is read in place of dy and y once it is there.
+  const ViewUse gradient = args.dresidual.defined() ? ViewUse::kRead : ViewUse::kReadTwice;
+  visit(args.dy, gradient);
+  visit(args.y, gradient);
   visit_each<ViewUse::kRead>(visit, args.gamma, args.beta, args.mean, args.rstd);
-  visit_each<ViewUse::kWrite>(visit, args.dx, args.dresidual);
+  visit_each<ViewUse::kUpdate>(visit, args.dresidual);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
   visit(args.dgamma, use_of(args.dgamma_mode));
   visit(args.dbeta, use_of(args.dbeta_mode));
 }

@@ -1,5 +1,6 @@
 // Batch norm, backward: the channels' sums in two stages ([Note: batch statistics on cuda]), then the
-// gradients of the input in one pass.
+// gradients of the input in one pass. Where the residual's gradient is wanted, which is dy behind the
+// rectifier, the first stage writes it, and the last pass reads it in place of dy and y.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -21,7 +22,7 @@ struct BwdArrays {
   const T *dy, *x, *y;  // y: for kFromY alone
   const T *gamma, *beta;
   const float *mean, *rstd;
-  T *dx, *dresidual;  // dresidual may be null
+  T *dx, *dresidual;  // dresidual may be null, and may be dy
 };
 
 // By channel: dx = of_g g + of_x (x - mean) + constant, each [cols].
@@ -54,7 +55,7 @@ struct RawRow {
 constexpr int kHeldRows = 2;  // of a thread, in flight
 constexpr int kBlocks = 3;    // on a multiprocessor at once, as registers allow
 
-// sums[chunk]: of g [cols], then of g (x - mean) [cols].
+// sums[chunk]: of g [cols], then of g (x - mean) [cols]. dresidual = g.
 template <class T, int N, Passes kPasses>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     sums_kernel(RowChunks chunks, BwdArrays<T> a, float* sums) {
@@ -64,9 +65,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   if (own.has_columns) {
     ChannelMaps<N> map;
     map.read(a.mean, a.rstd, a.gamma, a.beta, own.col);
-    const auto add = [&](const RawRow<T, N, kPasses>& row) {
+    const auto add = [&](const RawRow<T, N, kPasses>& row, std::int64_t at) {
       float g[N], x[N];
       row.convert(map, g, x);
+      if (a.dresidual != nullptr) store<N>(a.dresidual + at, g);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         sum[i] += g[i];
@@ -81,12 +83,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 #pragma unroll
       for (int r = 0; r < kHeldRows; ++r) held[r].read(a, at + r * stride);
 #pragma unroll
-      for (int r = 0; r < kHeldRows; ++r) add(held[r]);
+      for (int r = 0; r < kHeldRows; ++r) add(held[r], at + r * stride);
     }
     for (; rest > 0; --rest, at += stride) {
       RawRow<T, N, kPasses> row;
       row.read(a, at);
-      add(row);
+      add(row, at);
     }
   }
   of_g.put(sum);
@@ -143,6 +145,7 @@ __global__ void __launch_bounds__(kJoinCols* kJoinShares)
   factors.constant[col] = static_cast<float>(-scale * sum / total);
 }
 
+// dx; dresidual is not looked at.
 template <class T, int N, Passes kPasses>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     batch_norm_bwd_kernel(RowChunks chunks, BwdArrays<T> a, Factors factors) {
@@ -160,7 +163,6 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     raw.read(a, at);
     float g[N], x[N];
     raw.convert(map, g, x);
-    if (a.dresidual != nullptr) store<N>(a.dresidual + at, g);
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] = of_g[i] * g[i] + of_x[i] * (x[i] - map.mean[i]) + constant[i];
     store<N>(a.dx + at, x);
@@ -201,8 +203,14 @@ void run_typed(const KernelContext& exec, const BatchNormBwdArgs& args, const Ro
                    launch_join(exec, kOp, chunks.cols, join_sums_kernel<T>, chunks, sums, a.gamma, a.rstd,
                                channel_gradient(args.dgamma, args.dgamma_mode),
                                channel_gradient(args.dbeta, args.dbeta_mode), factors);
-                   launch_column_tiles<N>(exec, kOp, chunks, batch_norm_bwd_kernel<T, N, kPasses>, chunks, a,
-                                          factors);
+                   if (a.dresidual == nullptr) {
+                     return launch_column_tiles<N>(exec, kOp, chunks, batch_norm_bwd_kernel<T, N, kPasses>,
+                                                   chunks, a, factors);
+                   }
+                   BwdArrays<T> behind = a;
+                   behind.dy = a.dresidual;
+                   launch_column_tiles<N>(exec, kOp, chunks, batch_norm_bwd_kernel<T, N, Passes::kAll>,
+                                          chunks, behind, factors);
                  });
                });
 }

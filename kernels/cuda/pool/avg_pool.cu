@@ -12,34 +12,33 @@ __device__ inline float inverse_pixels(const PoolImages& p) {
 }
 
 template <class T, int N>
-__global__ void avg_pool_fwd_kernel(PoolImages p, const T* x, T* y) {
-  PoolPlace out;
-  if (!find_place<N>(p, p.out_height, p.out_width, out)) return;
-  float sum[N] = {};
-  for_each_input(p, out, [&](std::int64_t in, int) {
-    float v[N];
-    load<N>(x + in, v);
+__global__ void __launch_bounds__(kThreads) avg_pool_fwd_kernel(PoolImages p, const T* x, T* y) {
+  for_each_place<N>(p, p.out_height, p.out_width, [&](const PoolPlace& out) {
+    float sum[N] = {};
+    for_each_input(p, out, [&](std::int64_t in, int) {
+      float v[N];
+      load<N>(x + in, v);
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum[i] += v[i];
+      for (int i = 0; i < N; ++i) sum[i] += v[i];
+    });
+#pragma unroll
+    for (int i = 0; i < N; ++i) sum[i] *= inverse_pixels(p);
+    store<N>(y + offset_of(p, out, p.out_height, p.out_width), sum);
   });
-#pragma unroll
-  for (int i = 0; i < N; ++i) sum[i] *= inverse_pixels(p);
-  store<N>(y + ((out.image * p.out_height + out.row) * p.out_width + out.col) * p.channels + out.channel,
-           sum);
 }
 
 template <class T, int N>
-__global__ void avg_pool_bwd_kernel(PoolImages p, const T* dy, T* dx) {
-  PoolPlace in;
-  if (!find_place<N>(p, p.height, p.width, in)) return;
-  float sum[N] = {};
-  for_each_output(p, in, [&](std::int64_t out, int) {
-    float v[N];
-    load<N>(dy + out, v);
+__global__ void __launch_bounds__(kThreads) avg_pool_bwd_kernel(PoolImages p, const T* dy, T* dx) {
+  for_each_place<N>(p, p.height, p.width, [&](const PoolPlace& in) {
+    float sum[N] = {};
+    for_each_output(p, in, [&](std::int64_t out, int) {
+      float v[N];
+      load<N>(dy + out, v);
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum[i] += v[i] * inverse_pixels(p);
+      for (int i = 0; i < N; ++i) sum[i] += v[i] * inverse_pixels(p);
+    });
+    store<N>(dx + offset_of(p, in, p.height, p.width), sum);
   });
-  store<N>(dx + ((in.image * p.height + in.row) * p.width + in.col) * p.channels + in.channel, sum);
 }
 
 }  // namespace
@@ -53,7 +52,7 @@ void run_op(const KernelContext& exec, const AvgPoolFwdArgs& args) {
     T* y = args.y.as<T>();
     with_pack<T>(rows_are_packable(p.channels, sizeof(T), {x, y}),
                  [&]<int N>(std::integral_constant<int, N>) {
-                   launch(exec, "avg_pool_fwd", pool_grid<N>(args.y.num_elems()), kThreads, 0,
+                   launch(exec, "avg_pool_fwd", pool_grid<N>(p, p.out_height, p.out_width), kThreads, 0,
                           avg_pool_fwd_kernel<T, N>, p, x, y);
                  });
   });
@@ -68,7 +67,7 @@ void run_op(const KernelContext& exec, const AvgPoolBwdArgs& args) {
     T* dx = args.dx.as<T>();
     with_pack<T>(rows_are_packable(p.channels, sizeof(T), {dy, dx}),
                  [&]<int N>(std::integral_constant<int, N>) {
-                   launch(exec, "avg_pool_bwd", pool_grid<N>(args.dx.num_elems()), kThreads, 0,
+                   launch(exec, "avg_pool_bwd", pool_grid<N>(p, p.height, p.width), kThreads, 0,
                           avg_pool_bwd_kernel<T, N>, p, dy, dx);
                  });
   });

@@ -2,18 +2,11 @@
 # reference's, on a CPU: some processes share the cases, and the card.
 
 conformance() {
-  local shard shards=4 pid pids=() status=0
-  for ((shard = 0; shard < shards; shard++)); do
-    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard TRIREME_TEST_LOGS=$logs/tests/$shard \
-      "$bundle/run-tests" gpu '^cuda_conformance' &
-    pids+=($!)
-  done
-  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
-  return $status
+  TRIREME_TEST_LOGS=$logs/tests/$GTEST_SHARD_INDEX "$bundle/run-tests" gpu '^cuda_conformance'
 }
 
 if [ "$device" = cuda ]; then
-  stage conformance 420 conformance
+  stage conformance 420 in_shards 4 conformance
 else
   skip conformance "dry run"
 fi

@@ -33,6 +33,16 @@ peer() { "$python" "$bundle/tests/bench/peers/$1" "${@:2}"; }
 peer_gpt() { peer gpt_pytorch_cuda.py $(gpt_shape "$1") "${@:2}"; }
 # shellcheck disable=SC2046
 peer_resnet() { peer resnet_pytorch.py $(resnet_shape) "$@"; }
+# in_shards COUNT COMMAND...: cases of GoogleTest shared by that many processes at once. Fails where one does.
+in_shards() {
+  local shard pid pids=() status=0
+  for ((shard = 0; shard < $1; shard++)); do
+    GTEST_TOTAL_SHARDS=$1 GTEST_SHARD_INDEX=$shard "${@:2}" &
+    pids+=($!)
+  done
+  for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+  return $status
+}
 check() { "$python" "$folder/check.py" "$@"; }
 
 # beside RUN PRECISION: judges what the stages trireme_RUN and pytorch_RUN have printed, where the first has.

@@ -19,9 +19,9 @@ sanitize() {
 # barriers in memory, and ends with an internal error where it is told to look at some kernels only. So it looks at all,
 # prints all that it finds, and what names a kernel of ours counts; a report without its summary shows nothing.
 own_races() {
-  local status report=$logs/$running.out
-  "$bundle/run" $sanitizer --target-processes all --print-limit 1000000 --tool racecheck "$@"
-  status=$?
+  local status report=$logs/$running-${GTEST_SHARD_INDEX:-all}.races
+  "$bundle/run" $sanitizer --target-processes all --print-limit 1000000 --tool racecheck "$@" | tee "$report"
+  status=${PIPESTATUS[0]}
   [ $status = 0 ] || return $status
   if ! grep -q 'RACECHECK SUMMARY' "$report" || grep -q 'Internal Sanitizer Error' "$report"; then
     echo "racecheck did not end well" >&2
@@ -40,6 +40,6 @@ CUDA_MODULE_LOADING=LAZY
   sanitize resnet 60 "$bundle/run" $memory cuda_resnet_test
   sanitize nccl 60 "$bundle/run" mpirun -np 2 "$bundle/tests/comm/one_card.sh" $memory nccl_gpt
   sanitize races 70 own_races cuda_sixteen_bit_test
-  sanitize conformance 120 "$bundle/run" $memory cuda_conformance_test --gtest_filter="$small"
-  sanitize conformance_races 120 own_races cuda_conformance_test --gtest_filter="$own"
+  sanitize conformance 120 in_shards 6 "$bundle/run" $memory cuda_conformance_test --gtest_filter="$small"
+  sanitize conformance_races 240 in_shards 12 own_races cuda_conformance_test --gtest_filter="$own"
 }
