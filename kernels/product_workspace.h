@@ -87,6 +87,41 @@ inline bool may_gather(const ConvGeometry& geometry, DType dtype) {
 inline bool gathers_windows(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
   return may_gather(geometry, dtype) && weight[1] < 8 && weight.num_elems() > 0;
 }
+/// The tiles of [Note: windows on tensor cores] in kernels/cuda/conv/window_conv.h.
+struct WindowTiles {
+  static constexpr std::int64_t kRows = 8, kCols = 16, kOutputs = 64;      // of a block
+  static constexpr std::int64_t kMostFactors = 224, kMostPatch = 1 << 14;  // elements
+  static constexpr std::int64_t kGradientBlocks = 3 * 132;
+
+  std::int64_t row_factors;        // S C, made even
+  std::int64_t factors;            // of a window: rows of them, made a multiple of 16
+  std::int64_t patch_rows, pitch;  // of the pixels that a tile sees; a row's elements, even
+  std::int64_t tiles_high, tiles_wide;
+
+  WindowTiles(const Shape& weight, const ConvGeometry& geometry, const Shape& y)
+      : row_factors((weight[1] * weight[3] + 1) / 2 * 2),
+        factors((weight[2] * row_factors + 15) / 16 * 16),
+        patch_rows((kRows - 1) * geometry.stride + weight[2]),
+        pitch((((kCols - 1) * geometry.stride + weight[3]) * weight[1] + 2) / 2 * 2),
+        tiles_high((y[1] + kRows - 1) / kRows),
+        tiles_wide((y[2] + kCols - 1) / kCols) {}
+  bool fit() const { return factors <= kMostFactors && patch_rows * pitch <= kMostPatch; }
+
+  std::int64_t output_tiles(std::int64_t outputs) const { return (outputs + kOutputs - 1) / kOutputs; }
+  std::int64_t weight_bytes(std::int64_t outputs) const {
+    return output_tiles(outputs) * kOutputs * factors * 2;
+  }
+  std::int64_t gradient_blocks(std::int64_t images) const {
+    return std::min(images * tiles_high * tiles_wide, kGradientBlocks);
+  }
+  std::int64_t gradient_bytes(std::int64_t images, std::int64_t outputs) const {
+    return gradient_blocks(images) * output_tiles(outputs) * kOutputs * factors * std::int64_t{sizeof(float)};
+  }
+};
+/// Convolutions that gathers_windows() names and that need not gather, on cards from sm_80 on.
+inline bool takes_window_tiles(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
+  return gathers_windows(weight, geometry, dtype) && WindowTiles(weight, geometry, Shape{1, 1, 1, 1}).fit();
+}
 /// So are weight gradients that cuDNN is not asked for: see [Note: defects of cuDNN's convolutions].
 inline bool gathers_gradient(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
   const bool is_padded_pixel = weight[2] == 1 && weight[3] == 1 && geometry.padding > 0;
@@ -122,10 +157,15 @@ inline std::int64_t image_bytes(const Shape& images, std::int64_t channels, DTyp
 }
 
 /// The bytes of the packed weight or its gradient, of images whose channels are padded, and of the fp32 sum
-/// that something is added to where the result cannot hold it; of strided pixels those of their product, of
-/// gathered windows a chunk and the weight. 0 for products.
+/// that something is added to where the result cannot hold it; of strided pixels those of their product; of
+/// windows on tensor cores the weight or the gradient's parts, of gathered windows a chunk and the weight. 0
+/// for products.
 inline std::int64_t conv_workspace(const Conv2dFwdArgs& args) {
   if (args.y.num_elems() == 0 || is_product(args.weight.shape, args.geometry)) return 0;
+  if (takes_window_tiles(args.weight.shape, args.geometry, args.x.dtype)) {
+    return charged_bytes(
+        WindowTiles(args.weight.shape, args.geometry, args.y.shape).weight_bytes(args.y.shape[3]));
+  }
   if (gathers_windows(args.weight.shape, args.geometry, args.x.dtype)) {
     return windows_bytes(args.weight.shape, args.y.shape, args.x.dtype) +
            charged_bytes(args.weight.shape[0] * window_pitch(args.weight.shape) * size_bytes(args.x.dtype));
@@ -155,6 +195,10 @@ inline std::int64_t conv_workspace(const Conv2dBwdWeightArgs& args) {
   if (args.mode == GradientMode::kIgnore || weight.num_elems() == 0 || is_product(weight, args.geometry) ||
       args.dy.num_elems() == 0) {
     return 0;
+  }
+  if (takes_window_tiles(weight, args.geometry, args.x.dtype)) {
+    return charged_bytes(
+        WindowTiles(weight, args.geometry, args.dy.shape).gradient_bytes(args.dy.shape[0], args.dy.shape[3]));
   }
   if (gathers_gradient(weight, args.geometry, args.x.dtype)) {
     return windows_bytes(weight, args.dy.shape, args.x.dtype) +

@@ -62,6 +62,13 @@ const Case kCases[] = {
     {1, 7, 6, 12, 24, 2, 2, {.stride = 2}},
     {67, 5, 4, 1, 8, 3, 3, {.stride = 1, .padding = 1}},  // more pixels than a block has
     {2, 5, 7, 11, 8, 1, 1, {.stride = 2}},
+    // Few channels: tiles of windows that the edges cut, of one output and more; windows that begin at odd
+    // elements; kernels with more and with fewer factors than tiles are made for.
+    {1, 11, 19, 3, 8, 3, 3, {.stride = 1, .padding = 1}},
+    {3, 5, 18, 7, 16, 3, 5, {.stride = 1, .padding = 0}},
+    {1, 9, 8, 7, 8, 7, 7, {.stride = 1, .padding = 3}},
+    {1, 15, 16, 4, 66, 4, 4, {.stride = 4, .padding = 0}},
+    {1, 9, 17, 2, 8, 1, 2, {.stride = 1, .padding = 0}},
     // Shortcuts: a pixel with a stride that divides the image, that does not, and that leaves one pixel.
     {2, 8, 6, 16, 24, 1, 1, {.stride = 2}},
     {3, 7, 8, 24, 8, 1, 1, {.stride = 3}},

@@ -7,6 +7,7 @@
 #include "kernels/cuda/attention/attention_mma.cuh"
 #include "kernels/cuda/attention/mma_attention.h"
 #include "kernels/cuda/device/slow_paths.h"
+#include "kernels/cuda/tensor_cores.h"
 
 namespace trireme::cuda {
 namespace {
@@ -118,28 +119,10 @@ void run_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
   });
 }
 
-// What a card runs is the code of the latest architecture before its own, here as 10 major + minor.
-int newest_code_for(int capability) {
-#if defined(__CUDA_ARCH_LIST__)
-  int newest = 0;
-  for (const int arch : {__CUDA_ARCH_LIST__}) {
-    if (arch / 10 <= capability && arch / 10 > newest) newest = arch / 10;
-  }
-  return newest;
-#else
-  return capability;
-#endif
-}
-
 }  // namespace
 
 bool suits_tensor_cores(const KernelContext& exec, DType dtype) {
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, exec.device.index),
-        "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, exec.device.index),
-        "cudaDeviceGetAttribute");
-  if (newest_code_for(10 * major + minor) >= 80) return true;
+  if (has_tensor_cores(exec)) return true;
   stream_of(exec).slow_paths().tell(fmt::format("{} attention without tensor cores of sm_80", name(dtype)),
                                     "the slower native kernel runs");
   return false;

@@ -36,7 +36,7 @@ __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], cons
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #elif defined(__CUDA_ARCH__)
-  __trap();  // has_tf32_cores() lets nobody come here
+  __trap();  // has_tensor_cores() lets nobody come here
 #endif
 }
 

@@ -1,10 +1,11 @@
-// Convolutions: products of matrices where they are nothing else, the library's kernels where it has them,
-// the own ones for everything else.
+// Convolutions: products of matrices where they are nothing else, tiles of windows for few channels, the
+// library's kernels where it has them, the own ones for everything else.
 
 #include "kernels/cuda/conv/conv_library.h"
 #include "kernels/cuda/conv/gathered_conv.h"
 #include "kernels/cuda/conv/native_conv.h"
 #include "kernels/cuda/conv/strided_pixel_conv.h"
+#include "kernels/cuda/conv/window_conv.h"
 #include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
@@ -38,6 +39,9 @@ void run_op(const KernelContext& exec, const Conv2dFwdArgs& args) {
                                    .math = args.math,
                                    .bias = args.bias});
   }
+  if (suits_window_tiles(exec, args.weight.shape, args.geometry, args.x.dtype)) {
+    return window_conv_fwd(exec, args);
+  }
   if (gathers_windows(args.weight.shape, args.geometry, args.x.dtype)) return gathered_fwd(exec, args);
   if (stream_of(exec).conv_library().run_fwd(exec, args)) return;
   native_conv_fwd(exec, args);
@@ -70,6 +74,9 @@ void run_op(const KernelContext& exec, const Conv2dBwdWeightArgs& args) {
                                    .transpose_a = Transpose::kYes,
                                    .math = args.math,
                                    .mode = args.mode});
+  }
+  if (args.dy.num_elems() > 0 && suits_window_tiles(exec, args.dweight.shape, args.geometry, args.x.dtype)) {
+    return window_conv_bwd_weight(exec, args);
   }
   const bool gathers = gathers_windows(args.dweight.shape, args.geometry, args.x.dtype);
   if (!gathers && stream_of(exec).conv_library().run_bwd_weight(exec, args)) return;

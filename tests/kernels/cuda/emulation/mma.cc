@@ -1,18 +1,31 @@
-// mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32, as a card may compute it at worst.
+// mma.sync.aligned.row.col with fp32 sums, m16n8k8 of tf32 and m16n8k16 of fp16 and bf16, as a card may
+// compute them at worst.
 #include <cuda_runtime.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "tests/kernels/cuda/emulation/lane_board.h"
 
 namespace {
 
-constexpr unsigned kWarp = 32, kQuad = 4, kRows = 16, kCols = 8, kDepth = 8;
+constexpr unsigned kWarp = 32, kQuad = 4, kRows = 16, kCols = 8;
 
 // Tensor cores read the upper 19 bits.
 double tf32(std::uint32_t bits) {
   return std::bit_cast<float>(bits & ~0x1fffu);
+}
+double bf16(std::uint32_t bits) {
+  return std::bit_cast<float>(bits << 16);
+}
+double fp16(std::uint32_t bits) {
+  const std::uint32_t exponent = bits >> 10 & 0x1f, mantissa = bits & 0x3ff;
+  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
+  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
+  if (exponent < 0x1f) return sign * std::ldexp(mantissa + 1024, static_cast<int>(exponent) - 25);
+  return mantissa == 0 ? sign * HUGE_VAL : NAN;
 }
 
 // Towards zero, which is what cards do after each few products; PTX promises no more.
@@ -22,39 +35,88 @@ float cut_off(double x) {
                               (std::abs(double{nearest}) > std::abs(x)));
 }
 
-// By the first lane that comes, for its warp.
-void multiply(emulation::LaneBoard* lanes) {
-  double a[kRows][kDepth], b[kDepth][kCols], d[kRows][kCols];
+template <unsigned kDepth>
+struct Factors {
+  double a[kRows][kDepth], b[kDepth][kCols];
+};
+
+Factors<8> tf32_factors(const emulation::LaneBoard* lanes) {
+  Factors<8> made;
   for (unsigned lane = 0; lane < kWarp; ++lane) {
     const unsigned g = lane / kQuad, t = lane % kQuad;
-    for (unsigned i = 0; i < 4; ++i) {
-      a[g + i % 2 * 8][t + i / 2 * 4] = tf32(lanes[lane].a[i]);
-      d[g + i / 2 * 8][2 * t + i % 2] = lanes[lane].d[i];
+    for (unsigned i = 0; i < 4; ++i) made.a[g + i % 2 * 8][t + i / 2 * 4] = tf32(lanes[lane].a[i]);
+    for (unsigned i = 0; i < 2; ++i) made.b[t + i * 4][g] = tf32(lanes[lane].b[i]);
+  }
+  return made;
+}
+
+// Two neighbouring factors a word.
+Factors<16> factors_of_16_bits(const emulation::LaneBoard* lanes, bool is_half) {
+  Factors<16> made;
+  const auto value = [&](std::uint32_t word, unsigned half) {
+    const std::uint32_t bits = word >> (16 * half) & 0xffff;
+    return is_half ? fp16(bits) : bf16(bits);
+  };
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    const unsigned g = lane / kQuad, t = lane % kQuad;
+    for (unsigned half = 0; half < 2; ++half) {
+      for (unsigned i = 0; i < 4; ++i) {
+        made.a[g + i % 2 * 8][2 * t + half + i / 2 * 8] = value(lanes[lane].a[i], half);
+      }
+      for (unsigned i = 0; i < 2; ++i) made.b[2 * t + half + i * 8][g] = value(lanes[lane].b[i], half);
     }
-    for (unsigned i = 0; i < 2; ++i) b[t + i * 4][g] = tf32(lanes[lane].b[i]);
+  }
+  return made;
+}
+
+// For the warp.
+template <unsigned kDepth>
+void multiply(emulation::LaneBoard* lanes, const Factors<kDepth>& factors) {
+  double d[kRows][kCols];
+  const auto place = [](unsigned lane, unsigned i) {
+    return std::pair(lane / kQuad + i / 2 * 8, lane % kQuad * 2 + i % 2);
+  };
+  for (unsigned lane = 0; lane < kWarp; ++lane) {
+    for (unsigned i = 0; i < 4; ++i) {
+      const auto [row, col] = place(lane, i);
+      d[row][col] = lanes[lane].d[i];
+    }
   }
   for (unsigned row = 0; row < kRows; ++row) {
     for (unsigned first = 0; first < kDepth; first += 4) {
       for (unsigned k = first; k < first + 4; ++k) {
-        for (unsigned col = 0; col < kCols; ++col) d[row][col] += a[row][k] * b[k][col];
+        for (unsigned col = 0; col < kCols; ++col) d[row][col] += factors.a[row][k] * factors.b[k][col];
       }
       for (unsigned col = 0; col < kCols; ++col) d[row][col] = cut_off(d[row][col]);
     }
   }
   for (unsigned lane = 0; lane < kWarp; ++lane) {
     for (unsigned i = 0; i < 4; ++i) {
-      lanes[lane].d[i] = static_cast<float>(d[lane / kQuad + i / 2 * 8][lane % kQuad * 2 + i % 2]);
+      const auto [row, col] = place(lane, i);
+      lanes[lane].d[i] = static_cast<float>(d[row][col]);
     }
   }
   lanes[0].is_done = true;
 }
 
+// factors(lanes) is asked by the first lane that comes.
+template <class FactorsOf>
+void emulate(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+             const FactorsOf& factors) {
+  emulation::LaneBoard* lanes =
+      emulation::exchange({.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}, .d = {d[0], d[1], d[2], d[3]}});
+  if (!lanes[0].is_done) multiply(lanes, factors(lanes));
+  const auto& own = lanes[threadIdx.x % kWarp].d;
+  for (unsigned i = 0; i < 4; ++i) d[i] = own[i];
+}
+
 }  // namespace
 
 void emulated_mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  emulation::LaneBoard* lanes =
-      emulation::exchange({.a = {a[0], a[1], a[2], a[3]}, .b = {b[0], b[1]}, .d = {d[0], d[1], d[2], d[3]}});
-  if (!lanes[0].is_done) multiply(lanes);
-  const auto& own = lanes[threadIdx.x % kWarp].d;
-  for (unsigned i = 0; i < 4; ++i) d[i] = own[i];
+  emulate(d, a, b, tf32_factors);
+}
+
+void emulated_mma_16_bit(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                         bool is_half) {
+  emulate(d, a, b, [&](const emulation::LaneBoard* lanes) { return factors_of_16_bits(lanes, is_half); });
 }

@@ -70,6 +70,9 @@ inline float __fmul_rn(float a, float b) {
 }
 /// The lane's share of mma.m16n8k8 of tf32: see mma_tf32 in kernels/cuda/attention/tf32_mma.cuh.
 void emulated_mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
+/// That of mma.m16n8k16 of fp16 or bf16: see mma_16_bit in kernels/cuda/sixteen_bit_mma.cuh.
+void emulated_mma_16_bit(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                         bool is_half);
 inline float* emulated_dynamic_shared() {
   return static_cast<float*>(::emulation::dynamic_shared());
 }
