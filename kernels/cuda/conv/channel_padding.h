@@ -6,7 +6,7 @@
 // is asked about that problem. Sums gain products with zero. The zeros' part of a gradient is left out when
 // it is copied or unpacked. Where the outputs are no multiple of 8 either, nothing is won, and images stay as
 // they are; so they do where cuDNN has nothing for the padded ones. Forward and weight gradient of fewer
-// than 8 channels are not cuDNN's: see [Note: gathered windows]. library_channels() in
+// than 8 channels are not cuDNN's: see [Note: windows on tensor cores]. library_channels() in
 // kernels/product_workspace.h decides. Backward copies the images again: keeping the copy of forward would
 // take its memory for the whole step.
 #pragma once

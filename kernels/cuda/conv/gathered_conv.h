@@ -5,9 +5,9 @@
 // every card. Chunks of weight gradients are added in their order; the last chunk may run by another
 // algorithm, which its number of pixels decides. A chunk is small enough for the cache of a Hopper card: the
 // whole matrix would need R S times the memory of x. So run 16-bit weight gradients that cuDNN refuses, and
-// forward and weight gradient of 16-bit images of fewer than 8 channels, which cuDNN computes slowly also
-// where the channels are padded to 8: on an H100 ResNet's stem took it 1.3 ms forward and 6 ms for the weight
-// gradient.
+// forward and weight gradient of 16-bit images of fewer than 8 channels that have no tiles
+// ([Note: windows on tensor cores] in window_conv.h): large kernels, and cards before sm_80, which take this
+// workspace in place of the predicted one.
 #pragma once
 
 #include "kernels/backend.h"
