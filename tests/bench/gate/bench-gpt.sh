@@ -37,9 +37,8 @@ tuned() {
   fi
 }
 
-compare 124m bf16
+for precision in bf16 fp32 tf32 fp16; do compare 124m $precision; done
 tuned bf16
-for precision in fp16 tf32 fp32; do compare 124m $precision; done
 
 share=kernel_share
 if [ ! -e "$bundle/bin/libkernel_trace.so" ] || "$bundle/run" ldd "$bundle/bin/libkernel_trace.so" | grep -q 'not found'
