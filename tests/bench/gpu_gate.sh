@@ -9,7 +9,7 @@
 #   state         the same bits on 1, 2 and 4 ranks, twice, and from a recorded step; predicted memory; CPU's losses
 #   bench-gpt     GPT-2's tokens/s beside PyTorch's, compiled and with fused AdamW; share of a step without a kernel
 #   bench-resnet  ResNet-50's images/s beside PyTorch's, compiled and channels-last
-#   sanitize      the tests under compute-sanitizer, all at once
+#   sanitize      the tests under compute-sanitizer
 #
 # Each takes less than 8 minutes on a Hopper card (an estimate until one has run it), and parts run in any order. All
 # together may take 51 minutes, by their limits. Who has a card for half an hour runs, in this order,

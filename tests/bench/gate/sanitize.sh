@@ -5,14 +5,14 @@ sanitizer=$(command -v compute-sanitizer ||
 small='-*LongSums*:*CopiedOperands*:*OneThreadMeansOne*'
 own='*LayerNorm*:*Attention*:*CrossEntropy*:*ColumnSum*:*Embedding*:*Optimizer*:*Elementwise*:*Dropout*:*LossScale*'
 own+=':*Cast*:*Conv*:*BatchNorm*:*Pool*:*SoftTargets*'
-# sanitize NAME SECONDS COMMAND...: all at once, as they wait for a CPU most of the time.
+# sanitize NAME SECONDS COMMAND...
 sanitize() {
   if [ "$device" = cpu ]; then
     skip "$1" "dry run"
   elif [ -z "$sanitizer" ]; then
     skip "$1" "this machine has no compute-sanitizer"
   else
-    begin_stage "$@"
+    stage "$@"
   fi
 }
 # Races between our own kernels' threads. racecheck reports cuDNN's attention too, whose copies and products wait at
@@ -35,12 +35,11 @@ memory="$sanitizer --target-processes all --error-exitcode 9 --tool memcheck --r
 CUDA_MODULE_LOADING=LAZY
 # shellcheck disable=SC2086  # commands of words
 {
-  sanitize conformance_races 400 in_shards 12 own_races cuda_conformance_test --gtest_filter="$own"
-  sanitize conformance 300 in_shards 4 "$bundle/run" $memory cuda_conformance_test --gtest_filter="$small"
-  sanitize nccl 200 "$bundle/run" mpirun -np 2 "$bundle/tests/comm/one_card.sh" $memory nccl_gpt
-  sanitize sixteen_bit 100 "$bundle/run" $memory cuda_sixteen_bit_test
-  sanitize gpt 100 "$bundle/run" $memory cuda_gpt_test
-  sanitize resnet 100 "$bundle/run" $memory cuda_resnet_test
-  sanitize races 100 own_races cuda_sixteen_bit_test
-  end_stages
+  sanitize sixteen_bit 45 "$bundle/run" $memory cuda_sixteen_bit_test
+  sanitize gpt 60 "$bundle/run" $memory cuda_gpt_test
+  sanitize resnet 60 "$bundle/run" $memory cuda_resnet_test
+  sanitize nccl 60 "$bundle/run" mpirun -np 2 "$bundle/tests/comm/one_card.sh" $memory nccl_gpt
+  sanitize races 70 own_races cuda_sixteen_bit_test
+  sanitize conformance 120 in_shards 4 "$bundle/run" $memory cuda_conformance_test --gtest_filter="$small"
+  sanitize conformance_races 240 in_shards 4 own_races cuda_conformance_test --gtest_filter="$own"
 }

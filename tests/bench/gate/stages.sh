@@ -6,8 +6,7 @@ logs=$work/$part
 mkdir "$logs"
 trap 'rm -rf "$work"' EXIT
 names=() records=()      # of stages: what they are called, and a JSON object each
-under_way=()             # stages, as indices of names
-declare -A children=() starts=() ends=()  # their processes; when they began; files with the end of each
+running= child= since=0  # the stage under way, its process, when it began
 now_ms=0                 # see look_at_clock
 card= architecture= reason=
 
@@ -72,13 +71,13 @@ write_part() {
   } >"$out/$part.json.new" && mv "$out/$part.json.new" "$out/$part.json"
   tar -C "$work" -czf "$out/$part.tar.gz.new" "$part" && mv "$out/$part.tar.gz.new" "$out/$part.tar.gz"
 }
-# record STAGE STATE STATUS MILLISECONDS
+# record STATE STATUS MILLISECONDS: of the stage under way, which is the last of `names`.
 record() {
-  local name=${names[$1]} result= text= json
-  printf -v json '{"state": "%s", "status": %s, "seconds": %d.%03d' "$2" "$3" $(($4 / 1000)) $(($4 % 1000))
-  if [ -s "$logs/$name.out" ]; then
-    read_result "$logs/$name.out"
-    read_last 1 "$logs/$name.out"
+  local result= text= json
+  printf -v json '{"state": "%s", "status": %s, "seconds": %d.%03d' "$1" "$2" $(($3 / 1000)) $(($3 % 1000))
+  if [ -s "$logs/$running.out" ]; then
+    read_result "$logs/$running.out"
+    read_last 1 "$logs/$running.out"
   fi
   if [ -n "$result" ]; then
     json+=", \"result\": $result"
@@ -86,64 +85,47 @@ record() {
     quote "$text"
     json+=", \"last_line\": $quoted"
   fi
-  if [ "$2" = failed ]; then
-    read_last 3 "$logs/$name.err"
+  if [ "$1" = failed ]; then
+    read_last 3 "$logs/$running.err"
     quote "$text"
     json+=", \"error\": $quoted"
   fi
-  records[$1]="$json}"
+  records[${#names[@]} - 1]="$json}"
 }
-
-# begin_stage NAME SECONDS COMMAND...: a program or a function, which runs until end_stages; its output to NAME.out,
-# errors to NAME.err. `running` is its name there.
-begin_stage() {
-  local running=$1 limit=$2 left=$((seconds - SECONDS)) index=${#names[@]}
+# enter NAME: the next stage, which is under way from now.
+enter() {
   look_at_clock
+  running=$1 since=$now_ms
   names+=("$1")
   records+=('{"state": "running"}')
-  under_way+=("$index")
-  starts[$index]=$now_ms
   write_part running
+}
+
+# stage NAME SECONDS COMMAND...: a program or a function; its output to NAME.out, errors to NAME.err. Fails as it does.
+stage() {
+  local limit=$2 left=$((seconds - SECONDS)) status state=passed outcome=ok
+  enter "$1"
   shift 2
+  ! declare -F "$1" >/dev/null || set -- bash -c '"$@"' - "$@"
   [ "$left" -ge "$limit" ] || limit=$left
   if [ "$limit" -lt 5 ]; then
+    status=124
     echo "no time left" >"$logs/$running.err"
-    return
+  else
+    timeout -k 10 "$limit" "$@" >"$logs/$running.out" 2>"$logs/$running.err" </dev/null &
+    child=$!
+    wait $child
+    status=$?
+    child=
   fi
-  ends[$index]=$work/$running.end
-  # shellcheck disable=SC2016  # arguments of the inner shell
-  timeout -k 10 "$limit" bash -c 'end=$1; shift; "$@"; status=$?; echo "$EPOCHREALTIME" >"$end"; exit $status' - \
-    "${ends[$index]}" "$@" >"$logs/$running.out" 2>"$logs/$running.err" </dev/null &
-  children[$index]=$!
-}
-# Waits for them all. Fails where one has.
-end_stages() {
-  local index status all=0 name end state outcome
-  for index in "${under_way[@]}"; do
-    name=${names[$index]} status=124 state=passed outcome=ok
-    if [ -n "${children[$index]:-}" ]; then
-      wait "${children[$index]}"
-      status=$?
-      unset "children[$index]"
-    fi
-    look_at_clock
-    if [ -s "${ends[$index]:-}" ]; then
-      read_text "${ends[$index]}"
-      now_ms=$((${text/[.,]/} / 1000))
-    fi
-    [ $status = 0 ] || state=failed outcome="FAILED, status $status" all=$status
-    record "$index" $state $status $((now_ms - ${starts[$index]}))
-    printf '%-28s %s (%s s)\n' "$name" "$outcome" $(((now_ms - ${starts[$index]}) / 1000))
-    [ $status = 0 ] || tail -n 6 "$logs/$name.out" "$logs/$name.err" 2>/dev/null
-    under_way=("${under_way[@]:1}")
-    write_part running
-  done
-  return $all
-}
-# stage NAME SECONDS COMMAND...: one of them, to its end.
-stage() {
-  begin_stage "$@"
-  end_stages
+  [ $status = 0 ] || state=failed outcome="FAILED, status $status"
+  look_at_clock
+  record $state $status $((now_ms - since))
+  printf '%-28s %s (%s s)\n' "$running" "$outcome" $(((now_ms - since) / 1000))
+  [ $status = 0 ] || tail -n 6 "$logs/$running.out" "$logs/$running.err" 2>/dev/null
+  running=
+  write_part running
+  return $status
 }
 # skip NAME REASON: a stage that this build or machine cannot play.
 skip() {
@@ -165,13 +147,12 @@ end() {
 }
 # Something ends the gate: so does the stage under way, and what it has printed counts.
 cut_off() {
-  local index
   trap '' TERM INT HUP
-  [ ${#children[@]} = 0 ] || kill "${children[@]}" 2>/dev/null
+  [ -z "$child" ] || kill "$child" 2>/dev/null
   look_at_clock
-  for index in "${under_way[@]}"; do record "$index" "cut off" 143 $((now_ms - ${starts[$index]})); done
+  [ -z "$running" ] || record "cut off" 143 $((now_ms - since))
   write_part "cut off"  # before waiting: a second signal may be one that nobody can catch
-  [ ${#children[@]} = 0 ] || wait "${children[@]}"
+  [ -z "$child" ] || wait "$child"
   end "cut off" 75
 }
 # read_said KEY: sets `text` to the first text of that name, not empty, in what doctor has printed; else to nothing.
