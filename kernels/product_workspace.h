@@ -111,16 +111,22 @@ struct WindowTiles {
   std::int64_t weight_bytes(std::int64_t outputs) const {
     return output_tiles(outputs) * kOutputs * factors * 2;
   }
-  std::int64_t gradient_blocks(std::int64_t images) const {
-    return std::min(images * tiles_high * tiles_wide, kGradientBlocks);
+  /// Of a tile of outputs. All together are kGradientBlocks, where each may have one.
+  std::int64_t gradient_blocks(std::int64_t images, std::int64_t outputs) const {
+    const std::int64_t most = std::max(std::int64_t{1}, kGradientBlocks / output_tiles(outputs));
+    return std::min(images * tiles_high * tiles_wide, most);
   }
   std::int64_t gradient_bytes(std::int64_t images, std::int64_t outputs) const {
-    return gradient_blocks(images) * output_tiles(outputs) * kOutputs * factors * std::int64_t{sizeof(float)};
+    return gradient_blocks(images, outputs) * output_tiles(outputs) * kOutputs * factors *
+           std::int64_t{sizeof(float)};
   }
 };
 /// Convolutions that gathers_windows() names and that need not gather, on cards from sm_80 on.
 inline bool takes_window_tiles(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
-  return gathers_windows(weight, geometry, dtype) && WindowTiles(weight, geometry, Shape{1, 1, 1, 1}).fit();
+  constexpr std::int64_t kMostOutputTiles = 65535;  // blocks in the y direction
+  const WindowTiles tiles(weight, geometry, Shape{1, 1, 1, 1});
+  return gathers_windows(weight, geometry, dtype) && tiles.fit() &&
+         tiles.output_tiles(weight[0]) <= kMostOutputTiles;
 }
 /// So are weight gradients that cuDNN is not asked for: see [Note: defects of cuDNN's convolutions].
 inline bool gathers_gradient(const Shape& weight, const ConvGeometry& geometry, DType dtype) {

@@ -68,6 +68,7 @@ const Case kCases[] = {
     {3, 5, 18, 7, 16, 3, 5, {.stride = 1, .padding = 0}},
     {1, 9, 8, 7, 8, 7, 7, {.stride = 1, .padding = 3}},
     {1, 15, 16, 4, 66, 4, 4, {.stride = 4, .padding = 0}},
+    {1, 7, 18, 4, 8, 7, 7, {.stride = 2, .padding = 3}},
     {1, 9, 17, 2, 8, 1, 2, {.stride = 1, .padding = 0}},
     // Shortcuts: a pixel with a stride that divides the image, that does not, and that leaves one pixel.
     {2, 8, 6, 16, 24, 1, 1, {.stride = 2}},

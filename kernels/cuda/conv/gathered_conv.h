@@ -6,8 +6,8 @@
 // algorithm, which its number of pixels decides. A chunk is small enough for the cache of a Hopper card: the
 // whole matrix would need R S times the memory of x. So run 16-bit weight gradients that cuDNN refuses, and
 // forward and weight gradient of 16-bit images of fewer than 8 channels that have no tiles
-// ([Note: windows on tensor cores] in window_conv.h): large kernels, and cards before sm_80, which take this
-// workspace in place of the predicted one.
+// ([Note: windows on tensor cores] in window_conv.h): large kernels and strides, and cards before sm_80,
+// which take this workspace in place of the predicted one.
 #pragma once
 
 #include "kernels/backend.h"

@@ -39,6 +39,9 @@ struct WindowConv {
 
 WindowConv window_conv(const Shape& x, const Shape& weight, const Shape& y, const ConvGeometry& geometry) {
   const WindowTiles tiles(weight, geometry, y);
+  constexpr std::int64_t kMostLine = 0x7fffffff - 2 * WindowTiles::kMostPatch;
+  TRIREME_CHECK(x[2] * x[3] <= kMostLine, "conv2d on cuda: a line of {} has too many elements",
+                x.to_string());
   return {.s = conv_shape(x, weight, y, geometry),
           .row_factors = static_cast<int>(tiles.row_factors),
           .factors = static_cast<int>(tiles.factors),
@@ -152,6 +155,30 @@ std::size_t fwd_shared_bytes(const WindowConv& c) {
              (kOutTiles / 2 * kWarp * sizeof(Words16) + kDepth / 2 * sizeof(FactorPair));
 }
 
+// y = a warp's two rows of a tile, from `own` [2, kCols, kOutPitch].
+template <class T>
+__device__ void write_outputs(const ConvShape& s, const T* own, const TilePlace& place, int first_row,
+                              int first_output, bool packed, T* y) {
+  y += std::int64_t{place.image} * s.out_height * s.out_width * s.outputs + first_output;
+#pragma unroll 2
+  for (int i = static_cast<int>(threadIdx.x) % kWarp; i < 2 * kCols * kOutTiles; i += kWarp) {
+    const int pixel = i / kOutTiles, output = i % kOutTiles * 8;
+    const int row = first_row + pixel / kCols, col = place.col + pixel % kCols;
+    const int left = row < s.out_height && col < s.out_width ? s.outputs - first_output - output : 0;
+    if (left <= 0) continue;
+    const auto values = load_pack<8>(own + pixel * kOutPitch + output);
+    T* const to = y + (std::int64_t{row} * s.out_width + col) * s.outputs + output;
+    if (packed) {
+      *reinterpret_cast<Pack<T, 8>*>(to) = values;
+    } else {
+#pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        if (e < left) to[e] = values.elems[e];
+      }
+    }
+  }
+}
+
 // y of kOutputs outputs a blockIdx.y, every gridDim.x-th tile a block. A warp has two rows of a tile.
 template <class T, bool kEven>
 __global__ void __launch_bounds__(kWindowThreads)
@@ -179,6 +206,7 @@ __global__ void __launch_bounds__(kWindowThreads)
     __syncthreads();  // the patch before has been read
     load_patch(c, x, place, patch);
     __syncthreads();
+    if (place.row + 2 * warp >= s.out_height) continue;  // none of the warp's
     float sum[2][kOutTiles][4] = {};
     for (int step = 0; step < steps; ++step) {
       const FactorPair first = pairs[step * 8 + t], second = pairs[step * 8 + t + 4];
@@ -222,23 +250,7 @@ __global__ void __launch_bounds__(kWindowThreads)
       }
     }
     __syncwarp();
-#pragma unroll 2
-    for (int i = lane; i < 2 * kCols * kOutTiles; i += kWarp) {
-      const int pixel = i / kOutTiles, pack = i % kOutTiles, output = first_output + pack * 8;
-      const int row = place.row + 2 * warp + pixel / kCols, col = place.col + pixel % kCols;
-      if (row >= s.out_height || col >= s.out_width || output >= s.outputs) continue;
-      const auto values = load_pack<8>(own_out + pixel * kOutPitch + pack * 8);
-      T* const to =
-          y + ((std::int64_t{place.image} * s.out_height + row) * s.out_width + col) * s.outputs + output;
-      if (packed) {
-        *reinterpret_cast<Pack<T, 8>*>(to) = values;
-      } else {
-#pragma unroll
-        for (int e = 0; e < 8; ++e) {
-          if (output + e < s.outputs) to[e] = values.elems[e];
-        }
-      }
-    }
+    write_outputs(s, own_out, place, place.row + 2 * warp, first_output, packed, y);
   }
 }
 
@@ -279,7 +291,7 @@ __device__ void load_gradients(const ConvShape& s, const T* dy, const TilePlace&
       const int i = begin + r * kWindowThreads, pixel = i / kOutTiles, output = i % kOutTiles * 8;
       const int row = tile.row + pixel / kCols, col = tile.col + pixel % kCols;
       const int left = row < s.out_height && col < s.out_width ? s.outputs - first_output - output : 0;
-      const T* const from = dy + std::int64_t{row * s.out_width + col} * s.outputs + output;
+      const T* const from = dy + (std::int64_t{row} * s.out_width + col) * s.outputs + output;
       if constexpr (kPacked) {
         held[r] = left > 0 ? *reinterpret_cast<const Words16*>(from) : Words16{};
       } else {
@@ -423,7 +435,7 @@ void window_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs
   constexpr const char* kOp = "conv2d_bwd_weight";
   const WindowConv c = window_conv(args.x.shape, args.dweight.shape, args.dy.shape, args.geometry);
   const WindowTiles tiles(args.dweight.shape, args.geometry, args.dy.shape);
-  const auto blocks = static_cast<int>(tiles.gradient_blocks(c.s.images));
+  const auto blocks = static_cast<int>(tiles.gradient_blocks(c.s.images, c.s.outputs));
   const Workspace parts(exec, static_cast<std::size_t>(tiles.gradient_bytes(c.s.images, c.s.outputs)));
   for_sixteen_bit_type(kOp, args.x.dtype, [&]<class T>(T) {
     const T* const dy = args.dy.as<T>();
