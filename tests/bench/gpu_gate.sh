@@ -11,7 +11,7 @@
 #   bench-resnet  ResNet-50's images/s beside PyTorch's, compiled and channels-last
 #   sanitize      the tests under compute-sanitizer
 #
-# Each takes less than 8 minutes on a Hopper card (an estimate until one has run it), and parts run in any order. All
+# Each is cut off after 8 minutes, and parts run in any order. All
 # together may take 51 minutes, by their limits. Who has a card for half an hour runs, in this order,
 # probe, tests, bench-gpt, state.
 # --dry-run tries a part without a GPU: the same stages on the CPU in tiny shapes.

@@ -2,7 +2,6 @@
 // compute them at worst.
 #include <cuda_runtime.h>
 
-#include <array>
 #include <bit>
 #include <cmath>
 #include <utility>
