@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/ops/cast.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -81,7 +82,9 @@ Tensor to_shard(Context& ctx, const Tensor& stream) {
   return recorded(ctx, copied_rows(ctx, stream), ToShardBackward{stream.id()});
 }
 
-Tensor to_whole(Context& ctx, const Tensor& shard) {
+Tensor to_whole(Context& ctx, const Tensor& input) {
+  // The linear layer casts nothing, so that it saves this value, of which the shard alone is kept.
+  const Tensor shard = cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype()));
   if (!shards_sequence(ctx)) return shard;
   const Tensor stream = recorded(ctx, all_rows(ctx, shard.detach()), ToWholeBackward{shard.id()});
   if (ctx.tape != nullptr) ctx.tape->save_as(stream.id(), gathered_again(shard.detach()));

@@ -1,6 +1,6 @@
 // The residual stream between sums over the tensor axis, of which a rank may have a shard: see
 // [Note: sequence shards] in runtime/tensor_axis.h. Without sequence shards all of these return what they
-// get.
+// get, to_whole() a cast of it.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,9 @@ std::shared_ptr<RebuiltTensor> gathered_again(const Tensor& shard);
 /// This rank's shard of `stream`, which every rank has computed whole, in memory of its own. Backward gathers
 /// the gradient's rows.
 Tensor to_shard(Context& ctx, const Tensor& stream);
-/// All rows of a stream, for what every rank computes whole. Backward takes this rank's rows of the gradient.
+/// All rows of a stream, in the dtype of linear layers, for a linear layer that every rank computes whole.
+/// Backward takes this rank's rows of the gradient, and gathers the rows again where the layer has saved
+/// them.
 Tensor to_whole(Context& ctx, const Tensor& shard);
 
 /// Elements [first, first + elems) of each of `samples` samples, which lie at `offset` of a shard: what a

@@ -69,6 +69,10 @@ struct ChunkedJob {
   }
 
   EngineOptions options(PrecisionMode mode, const TensorLayout& layout) const {
+    return options(Precision(mode), layout);
+  }
+
+  EngineOptions options(const Precision& precision, const TensorLayout& layout) const {
     EngineOptions options{.global_batch = global_batch,
                           .micro_batch = layout.micro_batch > 0 ? layout.micro_batch : micro_batch,
                           .seed = 5,
@@ -82,8 +86,9 @@ struct ChunkedJob {
                           .tensor = layout.tensor,
                           .sequence = layout.sequence,
                           .sample = SampleSpec{.input = {seq_len}, .target = {seq_len}},
-                          .precision = Precision(mode)};
-    if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
+                          .precision = precision};
+    if (precision.mode() == PrecisionMode::kFp16)
+      options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
     return options;
   }
 
@@ -97,7 +102,12 @@ struct ChunkedJob {
   /// Checks memory and traffic against their prediction, too. `frozen`: patterns of parameters.
   RunOutcome run(const BuildModel& build, PrecisionMode mode, bool tied, const TensorLayout& layout,
                  const std::vector<std::string>& frozen = {}) const {
-    EngineOptions engine_options = options(mode, layout);
+    return run(build, Precision(mode), tied, layout, frozen);
+  }
+
+  RunOutcome run(const BuildModel& build, const Precision& precision, bool tied, const TensorLayout& layout,
+                 const std::vector<std::string>& frozen = {}) const {
+    EngineOptions engine_options = options(precision, layout);
     engine_options.rules.frozen = frozen;
     return run_as_predicted(
         {.blocks = std::make_shared<const BlockList>(build(tied)),

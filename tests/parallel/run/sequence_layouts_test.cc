@@ -110,20 +110,21 @@ TEST_P(SequenceLayouts, OfLlamasToo) {
 INSTANTIATE_TEST_SUITE_P(Precisions, SequenceLayouts, testing::precisions_tied_or_not(),
                          testing::precision_and_tied_name);
 
+Build bert(std::int64_t classes) {
+  return [classes](bool) {
+    return build_bert({.layers = 4,
+                       .hidden = 32,
+                       .heads = 8,
+                       .vocab = ChunkedJob::kVocab,
+                       .seq_len = kJob.seq_len,
+                       .dropout = 0.1f,
+                       .classes = classes,
+                       .tensor_chunks = ChunkedJob::kChunks});
+  };
+}
+
 // Whose embedding and head every tensor rank has whole.
 TEST(SequenceLayouts, OfBertsToo) {
-  const auto bert = [](std::int64_t classes) -> Build {
-    return [classes](bool) {
-      return build_bert({.layers = 4,
-                         .hidden = 32,
-                         .heads = 8,
-                         .vocab = ChunkedJob::kVocab,
-                         .seq_len = kJob.seq_len,
-                         .dropout = 0.1f,
-                         .classes = classes,
-                         .tensor_chunks = ChunkedJob::kChunks});
-    };
-  };
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
     for (const std::int64_t classes : {std::int64_t{0}, ChunkedJob::kVocab}) {
       const RunOutcome expected = kJob.run(bert(classes), mode, true, {});
@@ -193,18 +194,57 @@ TEST(SequenceLayouts, WhatCannotBeSharedIsRefused) {
   });
 }
 
+const Build kOddGpt = [](bool tied) {
+  GptConfig config = kJob.gpt(tied);
+  config.vocab = ChunkedJob::kVocab + 1;
+  return build_gpt(config);
+};
+const Build kOddLlama = [](bool tied) {
+  LlamaConfig config = kJob.llama(tied);
+  config.vocab = ChunkedJob::kVocab + 1;
+  return build_llama(config);
+};
+
 // Of a vocabulary that the chunks do not divide every rank has embedding and head whole: shards begin behind
 // the one, and are gathered before the other.
 TEST(SequenceLayouts, WithWholeEmbeddingAndHead) {
-  const Build odd = [](bool tied) {
-    GptConfig config = kJob.gpt(tied);
-    config.vocab = ChunkedJob::kVocab + 1;
-    return build_gpt(config);
-  };
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
-    const RunOutcome expected = kJob.run(odd, mode, true, {});
+    const RunOutcome expected = kJob.run(kOddGpt, mode, true, {});
     for (const Layout& layout : sampled(kSome, 3))
-      EXPECT_TRUE(kJob.run(odd, mode, true, layout) == expected) << layout.to_string();
+      EXPECT_TRUE(kJob.run(kOddGpt, mode, true, layout) == expected) << layout.to_string();
+  }
+}
+
+std::string describe(PrecisionMode mode, const std::vector<OpKind>& in_fp32) {
+  std::string text(name(mode));
+  for (const OpKind op : in_fp32)
+    text += fmt::format(", {} in fp32", kOpPolicies[static_cast<std::size_t>(op)].name);
+  return text;
+}
+
+// Ops in fp32 between products in 16 bits, and the other way round: rows are cast before they are gathered,
+// so that products save shards. Each case takes another layout.
+TEST(SequenceLayouts, WithOpsInFp32) {
+  using enum OpKind;
+  const std::vector<std::vector<OpKind>> cases = {{kLayerNorm, kRmsNorm},
+                                                  {kAdd},
+                                                  {kEmbedding},
+                                                  {kDropout},
+                                                  {kLinear},
+                                                  {kAttention, kRope, kSwiglu, kSoftmaxCrossEntropy},
+                                                  {kLayerNorm, kRmsNorm, kAdd, kDropout, kEmbedding}};
+  std::size_t number = 0;
+  for (const Build& build : {kGpt, kOddGpt, kLlama, kOddLlama, bert(0), bert(ChunkedJob::kVocab)}) {
+    for (const auto& in_fp32 : sampled(cases, 3)) {
+      const PrecisionMode mode = (number + number / 6) % 2 == 0 ? PrecisionMode::kBf16 : PrecisionMode::kFp16;
+      Precision precision(mode);
+      for (const OpKind op : in_fp32) precision.override_op(op, PrecisionMode::kFp32);
+      const Layout& layout = kSome[1 + number++ % 6];
+      const RunOutcome expected = kJob.run(build, precision, true, {});
+      EXPECT_TRUE(std::isfinite(expected.eval_loss));
+      EXPECT_TRUE(kJob.run(build, precision, true, layout) == expected)
+          << describe(mode, in_fp32) << ": " << layout.to_string();
+    }
   }
 }
 
