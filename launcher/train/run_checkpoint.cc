@@ -4,6 +4,7 @@
 
 #include "launcher/train/state_verification.h"
 #include "parallel/run/checkpoint_state.h"
+#include "parallel/watch/watchdog.h"
 #include "runtime/base/error.h"
 #include "runtime/data/tokenizer.h"
 
@@ -12,6 +13,17 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+
+fs::path write_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
+                          const std::optional<fs::path>& tokenizer_model) {
+  PendingCheckpoint pending = store.begin(engine.steps_done());
+  for (CheckpointFile& file : save_state(engine, pending.folder())) pending.add_file(std::move(file));
+  if (tokenizer_model) copy_tokenizer(*tokenizer_model, state, pending.folder());
+  check_messages_of_save(engine);
+  const Watchdog::Scope watch(engine.communicator().status().get(),
+                              "the syncing of " + pending.folder().string());
+  return commit_checkpoint(store, pending, state);
+}
 
 }  // namespace
 
@@ -23,16 +35,16 @@ void check_averages(const Checkpoint& checkpoint) {
 
 fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
                          const std::optional<fs::path>& tokenizer_model) {
-  if (engine.communicator().rank() != 0) {
+  fs::path folder;
+  if (engine.communicator().rank() == 0) {
+    folder = write_checkpoint(store, engine, state, tokenizer_model);
+  } else {
     save_state(engine, {});
     check_messages_of_save(engine);
-    return {};
   }
-  PendingCheckpoint pending = store.begin(engine.steps_done());
-  for (CheckpointFile& file : save_state(engine, pending.folder())) pending.add_file(std::move(file));
-  if (tokenizer_model) copy_tokenizer(*tokenizer_model, state, pending.folder());
-  check_messages_of_save(engine);
-  return commit_checkpoint(store, pending, state);
+  // A slow file system holds up all ranks here, and not in an evaluation whose limit is shorter.
+  engine.communicator().barrier();
+  return folder;
 }
 
 void copy_tokenizer(const fs::path& model, const RunState& state, const fs::path& folder) {

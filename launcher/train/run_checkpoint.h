@@ -12,7 +12,7 @@ namespace trireme {
 
 /// Writes the checkpoint of engine.steps_done(), whole or not at all, then removes all but the newest
 /// `config.checkpoint.keep`. Collective: rank 0 writes, with its `state` and `tokenizer_model`, and returns
-/// the folder; the others return nothing.
+/// the folder. The others return nothing, once the checkpoint is in its place.
 std::filesystem::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
                                       const std::optional<std::filesystem::path>& tokenizer_model);
 

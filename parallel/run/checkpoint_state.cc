@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "parallel/run/saved_tensors.h"
+#include "parallel/watch/watchdog.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_source.h"
 
@@ -78,8 +79,12 @@ std::vector<float> assemble(const Engine& engine, const CheckpointTensor& t,
 // Rank 0 writes.
 std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
                                          const std::vector<CheckpointTensor>& tensors) {
+  const bool writes = engine.communicator().rank() == 0;
+  // Names the file where the file system holds up the job.
+  const Watchdog::Scope watch(writes ? engine.communicator().status().get() : nullptr,
+                              "the writing of " + path.string());
   std::optional<SafetensorsWriter> writer;
-  if (engine.communicator().rank() == 0) writer.emplace(path, entries_of(tensors), kFileMetadata);
+  if (writes) writer.emplace(path, entries_of(tensors), kFileMetadata);
   WholeGroups groups(engine);
   for (const CheckpointTensor& t : tensors) {
     const std::map<int, Tensor>& flat = groups.of(t);

@@ -56,6 +56,25 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(testing::read_file(saved / "tokenizer.model"), "model");
 }
 
+// What comes next has limits of its own on the other ranks, and no room for the file system of rank 0.
+TEST(RunCheckpointOfRanks, NobodyReturnsBeforeItIsInPlace) {
+  const testing::TemporaryFolder folder;
+  run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(build_gpt(testing::tiny_gpt_config()), comm,
+                  {.global_batch = 3, .zero = ZeroStage::kOptimizer});
+    CheckpointStore store(folder / "checkpoints");
+    RunState state;
+    state.config.data.kind = DataKind::kSynthetic;
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      engine.set_steps_done(step);
+      const auto saved = save_checkpoint(store, engine, state, std::nullopt);
+      const auto newest = store.latest(Verify::kSizes);
+      EXPECT_EQ(newest ? newest->manifest.step : -1, step) << "rank " << comm->rank();
+      EXPECT_EQ(saved.empty(), comm->rank() > 0);
+    }
+  });
+}
+
 TEST_F(RunCheckpoint, AnEvaluationIsNotedAfterwards) {
   const auto saved = save(7);
   EXPECT_TRUE(read_run_state(open_checkpoint_or_run(saved)).evaluation_due);

@@ -1,10 +1,13 @@
 // Exchanges on one level and on two over MPI, its ranks told to be of two hosts: the same bits, and memory
-// and traffic as predicted.
+// and traffic as predicted. What a rank shows on the board while it saves.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "parallel/foresee/predict.h"
+#include "parallel/run/checkpoint_state.h"
 #include "tests/parallel/comm/mpi_main.h"
 #include "tests/support/pipeline_layout.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme {
 namespace {
@@ -36,6 +39,19 @@ void gives_the_bits_of_one_level(const MpiSession& session) {
   }
 }
 
+// A slow file system is then named with the file: the text of the last action stays on the board.
+void a_save_shows_the_file(const MpiSession& session) {
+  const testing::PipelineLayout layout{.data = session.world()->size(), .zero = 1};
+  const Engine engine(build_gpt(layout.model()), session.world(), layout.options());
+  const testing::TemporaryFolder folder;
+  save_state(engine, folder.path());
+  if (session.world()->rank() > 0) return;
+  const RankStatus& status = *session.world()->status();
+  EXPECT_THAT(
+      status.board().read(status.slot()).text,
+      ::testing::AllOf(::testing::HasSubstr("the writing of "), ::testing::HasSubstr(kOptimizerFile)));
+}
+
 }  // namespace
 }  // namespace trireme
 
@@ -43,5 +59,6 @@ int main(int argc, char** argv) {
   const trireme::MpiSession session;
   return trireme::run_mpi_tests(
       argc, argv, session,
-      {{"ExchangeMpi", "TwoLevelsGiveTheBitsOfOne", [&] { trireme::gives_the_bits_of_one_level(session); }}});
+      {{"ExchangeMpi", "TwoLevelsGiveTheBitsOfOne", [&] { trireme::gives_the_bits_of_one_level(session); }},
+       {"ExchangeMpi", "ASaveShowsTheFile", [&] { trireme::a_save_shows_the_file(session); }}});
 }
