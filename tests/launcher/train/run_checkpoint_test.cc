@@ -56,7 +56,7 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(testing::read_file(saved / "tokenizer.model"), "model");
 }
 
-// What comes next has limits of its own on the other ranks, and no room for the file system of rank 0.
+// The limit of an evaluation that follows has no room for the file system of rank 0.
 TEST(RunCheckpointOfRanks, NobodyReturnsBeforeItIsInPlace) {
   const testing::TemporaryFolder folder;
   run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
