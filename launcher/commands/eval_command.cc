@@ -1,4 +1,5 @@
-// trireme eval CHECKPOINT [--data PATH] [--on-bad-image fail|skip] [--ema] [--threads N] [--json]
+// trireme eval CHECKPOINT [--data PATH] [--set key=value]... [--on-bad-image fail|skip] [--ema] [--threads N]
+// [--json]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -8,8 +9,10 @@
 #include <numbers>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/commands/eval_config.h"
 #include "launcher/config/left_out.h"
 #include "launcher/families/model_family.h"
 #include "launcher/host/arithmetic.h"
@@ -32,6 +35,7 @@ struct EvalArguments {
   std::string checkpoint;
   std::string data;
   std::string on_bad_image;
+  std::vector<std::string> overrides;
   int threads = 0;
   bool ema = false;
   bool json = false;
@@ -39,20 +43,11 @@ struct EvalArguments {
 
 /// The job of the checkpoint, as this command runs it.
 JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
-  JobConfig config = resolve(state.config);
+  JobConfig config = resolve(evaluation_config(state.config, arguments.overrides));
   if (!arguments.data.empty()) config.data.eval = arguments.data;
   if (!arguments.on_bad_image.empty()) read_word(arguments.on_bad_image, config.data.on_bad_image);
   TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == DataKind::kSynthetic,
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
-  // Any number of ranks splits the samples: stages would have gradients and optimizer state to share, which
-  // an evaluation does not have.
-  const ParallelSection whole;
-  config.parallel.pipeline = whole.pipeline;
-  config.parallel.tensor = whole.tensor;
-  config.parallel.sequence = whole.sequence;
-  config.parallel.schedule = whole.schedule;
-  config.parallel.chunks = whole.chunks;
-  config.parallel.pipeline_cut = whole.pipeline_cut;
   return config;
 }
 
@@ -60,14 +55,12 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
                                   const LaunchEnvironment& launch, int num_ranks, const BlockList& blocks) {
   EngineOptions options = engine_options(config, blocks);
   options.device = device;
-  options.threads =
-      arguments.threads > 0 ? arguments.threads : threads_per_rank(count_cores(), launch.num_local_ranks);
+  const auto given = arguments.threads > 0 ? arguments.threads : static_cast<int>(config.parallel.threads);
+  options.threads = given > 0 ? given : threads_per_rank(count_cores(), launch.num_local_ranks);
   options.global_batch = options.micro_batch * num_ranks;
   options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // keeps no state
   options.ema = 0;                                            // averages are loaded as parameters
-  options.cuda_graph = false;
-  options.keep_gathered = false;  // of the training's layout and memory
-  options.data_cache_bytes = 0;   // every sample is read once
+  options.data_cache_bytes = 0;                               // every sample is read once
   return options;
 }
 
@@ -173,6 +166,11 @@ void add_eval_command(CLI::App& app, Command& chosen) {
       ->required();
   command->add_option("--data", arguments->data,
                       "What to evaluate on (default: data.eval of the checkpoint's job)");
+  command
+      ->add_option("--set", arguments->overrides,
+                   "section.key=value, over what the checkpoint's job says of data, precision and layout; "
+                   "repeatable")
+      ->allow_extra_args(false);
   command
       ->add_option("--on-bad-image", arguments->on_bad_image,
                    "fail, or skip: leave pictures out that cannot be read, with a count (default: "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "parallel/layout/staging.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -106,9 +107,11 @@ void ParamStore::swap_averages(int index) {
   for (Work& send : group.sends) send.wait();  // of the values before
   group.sends.clear();
   const std::int64_t count = group.master.num_elems();
-  const Tensor held = ctx_.empty({std::min(count, kSwapElems)}, DType::kFloat32, MemoryCategory::kOptimizer);
-  for (std::int64_t first = 0; first < count; first += kSwapElems) {
-    const Shape length{std::min(kSwapElems, count - first)};
+  const std::int64_t copied =
+      staging_elems(*ctx_.allocator, options_.memory_limit, std::min(count, kSwapElems));
+  const Tensor held = ctx_.empty({copied}, DType::kFloat32, MemoryCategory::kOptimizer);
+  for (std::int64_t first = 0; first < count; first += copied) {
+    const Shape length{std::min(copied, count - first)};
     const Tensor piece = held.slice(0, length), average = group.average.slice(first, length),
                  master = group.master.slice(first, length);
     ctx_.backend->copy(ctx_.exec, piece, average);

@@ -16,7 +16,7 @@
 // that is not skipped, from the initial parameters, or those that were loaded, on. An evaluation of the
 // averages exchanges masters and averages before its first forward and after its loss (SwapAverages of a
 // plan), piece by piece, and lets the actions that follow an update bring the working copies up to date. So
-// it takes no memory beside a step's but a buffer of kSwapElems, and no exchange of its own. Rejected:
+// it takes no memory beside a step's but a staging buffer, and no exchange of its own. Rejected:
 // working copies of the averages beside the others, which would double the parameters of ZeRO-0 to 2 for the
 // sake of an evaluation; and averages that are gathered in place of the parameters, which unsharded
 // parameters never are. Running statistics have no averages: they are averages themselves.
@@ -27,6 +27,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,11 +52,12 @@ struct ParamStoreOptions {
   std::uint64_t seed = 0;
   float ema = 0.0f;               // decay of the averages of parameters; 0: none. See [Note: averages]
   std::vector<Holding> holdings;  // by group, what this rank's stage holds; empty: it owns all of them
+  std::optional<std::int64_t> memory_limit;  // of the allocator, for [Note: staging]
 };
 
 class ParamStore {
  public:
-  /// Elements of a piece that swap_averages() copies at a time.
+  /// Elements that swap_averages() copies at a time, or fewer: [Note: staging].
   static constexpr std::int64_t kSwapElems = 1 << 18;
 
   /// Allocates all groups that are held; on a device that computes, initialises what this rank owns.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string_view>
 
 #include "runtime/base/error.h"
@@ -82,6 +83,7 @@ void StatisticStore::add(Entry entry, float momentum, int stage) {
   TRIREME_CHECK(std::ranges::find(entries_, entry.name, &Entry::name) == entries_.end(),
                 "two statistics are called '{}'", entry.name);
   entry.offset = num_elems_;
+  entry.stage = stage;
   num_elems_ += round_up(entry.shape.num_elems(), kAlignElems);
   if (pieces_.empty() || pieces_.back().stage != stage) {
     pieces_.push_back({.stage = stage, .first = entry.offset});
@@ -114,22 +116,26 @@ void StatisticStore::fill(const BlockList& blocks) {
   ctx_.backend->copy_from_host(ctx_.exec, values_, host.data());
 }
 
-Tensor StatisticStore::whole() const {
-  if (!groups_.spans(Axis::kPipeline) || entries_.empty()) return values_;
-  const Tensor all =
-      ctx_.zeros({round_up(num_elems_, kNormBlock)}, DType::kFloat32, MemoryCategory::kCommunication);
-  std::vector<Work> works;
-  std::int64_t owned = 0;  // pieces lie in values() in the same order
+// In host memory, which a memory limit does not count: statistics are few.
+std::vector<float> StatisticStore::whole() const {
+  if (entries_.empty()) return {};
+  if (!groups_.spans(Axis::kPipeline)) return ctx_.to_host(values_);
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(groups_.mesh.size(Axis::kPipeline)), 0);
+  for (const Piece& piece : pieces_) sizes[static_cast<std::size_t>(piece.stage)] += piece.last - piece.first;
+  std::vector<float> mine;
+  if (values_.defined()) mine = ctx_.to_host(values_);
+  const auto stride = static_cast<std::size_t>(std::ranges::max(sizes));
+  mine.resize(stride);
+  const std::vector<float> gathered =
+      groups_.along(Axis::kPipeline)->all_gather_values(std::span<const float>(mine));
+  std::vector<float> all(static_cast<std::size_t>(round_up(num_elems_, kNormBlock)), 0.0f);
+  std::vector<std::int64_t> taken(sizes.size(), 0);  // pieces lie in values() in the same order
   for (const Piece& piece : pieces_) {
-    const Shape shape{piece.last - piece.first};
-    const Tensor part = all.slice(piece.first, shape);
-    if (piece.stage == groups_.coord()[Axis::kPipeline]) {
-      ctx_.backend->copy(ctx_.exec, part, values_.slice(owned, shape));
-      owned += shape.num_elems();
-    }
-    works.push_back(groups_.along(Axis::kPipeline)->broadcast(part, piece.stage));
+    const auto stage = static_cast<std::size_t>(piece.stage);
+    const std::int64_t first = static_cast<std::int64_t>(stage * stride) + taken[stage];
+    std::copy_n(gathered.begin() + first, piece.last - piece.first, all.begin() + piece.first);
+    taken[stage] += piece.last - piece.first;
   }
-  for (Work& work : works) work.wait();
   return all;
 }
 

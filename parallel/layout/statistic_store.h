@@ -51,15 +51,16 @@ class StatisticStore {
     Shape shape;
     std::int64_t offset = 0;     // in whole()
     std::int64_t owned_at = -1;  // in values(); -1: another stage has it
+    int stage = 0;
     StatisticRule rule = StatisticRule::kAverage;
   };
   /// Those of all blocks, in order, whichever stage has them.
   const std::vector<Entry>& entries() const { return entries_; }
   /// Those of this stage, fp32; undefined where it has none.
   const Tensor& values() const { return values_; }
-  /// Those of all stages, padded with zeros to whole norm blocks; undefined where there are none. Collective
-  /// over the pipeline axis.
-  Tensor whole() const;
+  /// Those of all stages in host memory, padded with zeros to whole norm blocks; empty where there are none.
+  /// Collective over the pipeline axis.
+  std::vector<float> whole() const;
 
  private:
   /// Neighbours of one stage.

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <optional>
+#include <ranges>
+#include <span>
 
 #include "parallel/run/saved_tensors.h"
+#include "parallel/run/state_gather.h"
 #include "parallel/watch/watchdog.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_source.h"
@@ -13,67 +15,47 @@
 namespace trireme {
 namespace {
 
-// All of a group's flat tensor, on rank 0 and on some more. Collective.
-Tensor whole_on_first(const Engine& engine, int g, int state) {
-  if (g == SavedPart::kStatistics) return engine.statistics().whole();
-  const MeshGroups& groups = engine.groups();
-  const ParamGroup& group = engine.layout().groups[static_cast<std::size_t>(g)];
-  const int stage = engine.stages().stage_of(owner_unit(engine.layout(), g));
-  const int place = place_of(group, groups.mesh.size(Axis::kTensor));
-  const Coord here = groups.coord();
-  Tensor flat;
-  if (engine.parameters().owns(g)) flat = engine.parameters().whole(g, owned_of(engine, g, state));
-  // To all of the axis, although the first would do: there are no channels to it but for a step's messages.
-  const auto spread = [&](Axis axis, int from) {
-    if (from == 0) return;
-    if (!flat.defined()) {
-      flat = engine.context().empty({group.num_elems}, DType::kFloat32, MemoryCategory::kCommunication);
-    }
-    groups.along(axis)->broadcast(flat, from).wait();
+// Elements of a tensor that are gathered and written at a time.
+constexpr std::int64_t kWrittenElems = std::int64_t{1} << 20;
+
+// The elements of a part that elements [begin, end) of the whole tensor are: neighbours, as parts keep the
+// order.
+StateGather::Range range_of(const SavedPart& part, std::int64_t begin, std::int64_t end) {
+  const auto first_from = [&](std::int64_t of_whole) {
+    const auto elems = std::views::iota(std::int64_t{0}, part.shape.num_elems());
+    return *std::ranges::partition_point(elems, [&](std::int64_t at) {
+      return run_from(part.slice, part.shape, at).first_of_whole < of_whole;
+    });
   };
-  if (here[Axis::kData] != 0) return flat;
-  if (here[Axis::kTensor] == place) spread(Axis::kPipeline, stage);
-  if (here[Axis::kPipeline] == 0) spread(Axis::kTensor, place);
-  return flat;
+  return {first_from(begin), first_from(end)};
 }
 
-// The flat tensors that neighbouring tensors of a file are made of: one group, or those of a block's chunks.
-class WholeGroups {
- public:
-  explicit WholeGroups(const Engine& engine) : engine_(engine) {}
-
-  // Collective.
-  const std::map<int, Tensor>& of(const CheckpointTensor& t) {
-    const bool are_here = t.state == state_ && std::ranges::all_of(t.parts, [&](const SavedPart& part) {
-                            return flat_.contains(part.group);
-                          });
-    if (are_here) return flat_;
-    flat_.clear();  // before the next gather
-    state_ = t.state;
-    for (const SavedPart& part : t.parts) flat_[part.group] = whole_on_first(engine_, part.group, t.state);
-    return flat_;
+// Puts a range of a part in its places among the elements of the whole tensor from `begin` on.
+void scatter(const SavedPart& part, StateGather::Range range, std::span<const float> values,
+             std::int64_t begin, std::span<float> whole) {
+  for (std::int64_t at = range.first; at < range.last;) {
+    const SliceRun run = run_from(part.slice, part.shape, at);
+    const std::int64_t count = std::min(run.count, range.last - at);
+    std::copy_n(values.begin() + (at - range.first), count, whole.begin() + (run.first_of_whole - begin));
+    at += count;
   }
+}
 
- private:
-  const Engine& engine_;
-  int state_ = CheckpointTensor::kMaster;
-  std::map<int, Tensor> flat_;  // by group
-};
-
-std::vector<float> assemble(const Engine& engine, const CheckpointTensor& t,
-                            const std::map<int, Tensor>& flat) {
-  std::vector<float> whole;
-  for (const SavedPart& part : t.parts) {
-    std::vector<float> values = engine.context().to_host(flat.at(part.group).slice(part.offset, part.shape));
-    if (part.slice.is_whole()) return values;
-    whole.resize(static_cast<std::size_t>(t.shape.num_elems()));
-    for (std::int64_t at = 0; at < part.shape.num_elems();) {
-      const SliceRun run = run_from(part.slice, part.shape, at);
-      std::copy_n(values.begin() + run.first, run.count, whole.begin() + run.first_of_whole);
-      at += run.count;
+// Collective; rank 0 has a writer.
+void write_tensor(const StateGather& gather, const CheckpointTensor& t, SafetensorsWriter* writer) {
+  std::vector<float> written, values;
+  const std::int64_t num_elems = t.shape.num_elems();
+  for (std::int64_t begin = 0; begin < num_elems; begin += kWrittenElems) {
+    const std::int64_t end = std::min(begin + kWrittenElems, num_elems);
+    if (writer != nullptr) written.resize(static_cast<std::size_t>(end - begin));
+    for (const SavedPart& part : t.parts) {
+      const StateGather::Range range = range_of(part, begin, end);
+      if (writer != nullptr) values.resize(static_cast<std::size_t>(range.count()));
+      gather.read(t, part, range, values.data());
+      if (writer != nullptr) scatter(part, range, values, begin, written);
     }
+    if (writer != nullptr) writer->append(written);
   }
-  return whole;
 }
 
 // Rank 0 writes.
@@ -85,11 +67,8 @@ std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesy
                               "the writing of " + path.string());
   std::optional<SafetensorsWriter> writer;
   if (writes) writer.emplace(path, entries_of(tensors), kFileMetadata);
-  WholeGroups groups(engine);
-  for (const CheckpointTensor& t : tensors) {
-    const std::map<int, Tensor>& flat = groups.of(t);
-    if (writer) writer->append(assemble(engine, t, flat));
-  }
+  const StateGather gather(engine);
+  for (const CheckpointTensor& t : tensors) write_tensor(gather, t, writer ? &*writer : nullptr);
   if (!writer) return std::nullopt;
   return writer->commit();
 }

@@ -28,7 +28,8 @@ inline constexpr const char* kFp8MaximaFile = "fp8_maxima.safetensors";
 inline const std::map<std::string, std::string> kFileMetadata = {{"format", "trireme"}};
 
 /// Rank 0 writes these files into `folder` (ignored elsewhere) and returns them; the others hand over what
-/// they own. Collective. Throws Error naming the file when the disk refuses.
+/// they own, a stretch at a time: saving needs no more memory than a step ([Note: gathering state]).
+/// Collective. Throws Error naming the file when the disk refuses.
 std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder);
 
 /// Loads parameters and running statistics from a source of this model's names and shapes, on every rank.

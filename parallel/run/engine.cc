@@ -122,7 +122,8 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
                         .ema = options.ema,
-                        .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline])});
+                        .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline]),
+                        .memory_limit = options.memory_limit});
   gradients_ = std::make_unique<GradAccumulator>(
       layout_, batch_, reduction_options(options, *groups_.along(Axis::kData)), DataAxis(groups_));
   statistics_ = std::make_unique<StatisticStore>(ctx_, *blocks_, batch_, groups_, stages_);
@@ -352,8 +353,8 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
         {.num_samples = batch.samples_of(groups_.coord()[Axis::kData], m).count, .training = false});
     if (tensor_) tensor_->forget_calls();
   }
-  const Tensor all = executor_->run(own_plan(plan), input, optimizer_step_.get());
-  return tree_sum(in_global_order(ctx_.to_host(all), batch));
+  const std::vector<float> all = executor_->evaluate(own_plan(plan), input, optimizer_step_.get());
+  return tree_sum(in_global_order(all, batch));
 }
 
 // Losses come by rank and local micro-batch; the tree wants them by global micro-batch, without idle places.

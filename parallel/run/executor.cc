@@ -1,6 +1,8 @@
 #include "parallel/run/executor.h"
 
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "parallel/run/boundary_messages.h"
 #include "parallel/run/stage_compute.h"
@@ -14,16 +16,33 @@ struct Executor::Run {
   OptimizerStep* optimizer_step;  // null: a replay
   StageCompute compute;
   BoundaryMessages messages;
-  Tensor losses = {};  // [micro-batches of all ranks]
+  // Losses of all ranks, by data rank and local micro-batch.
+  Tensor losses = {};                        // of a training step
+  std::vector<float> evaluated_losses = {};  // of an evaluation
+
+  Run(const RankParts& parts, const ExecutionInput& in, OptimizerStep* step, int send_window)
+      : input(in), optimizer_step(step), compute(parts, in), messages(parts, in, send_window) {}
 };
 
 Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, OptimizerStep* optimizer_step) {
   std::optional<MemoryKeepScope> keep;  // see [Note: dry runs]
   if (parts_.groups.spans(Axis::kPipeline)) keep.emplace(*parts_.ctx.allocator);
-  Run run{.input = input,
-          .optimizer_step = optimizer_step,
-          .compute = StageCompute(parts_, input),
-          .messages = BoundaryMessages(parts_, input, plan.send_window)};
+  Run run(parts_, input, optimizer_step, plan.send_window);
+  play_all(run, plan);
+  return run.losses;
+}
+
+std::vector<float> Executor::evaluate(const RankPlan& plan, const ExecutionInput& input,
+                                      OptimizerStep* optimizer_step) {
+  std::optional<MemoryKeepScope> keep;
+  if (parts_.groups.spans(Axis::kPipeline)) keep.emplace(*parts_.ctx.allocator);
+  Run run(parts_, input, optimizer_step, plan.send_window);
+  play_all(run, plan);
+  return std::move(run.evaluated_losses);
+}
+
+void Executor::play_all(Run& run, const RankPlan& plan) {
+  const ExecutionInput& input = run.input;
   const bool is_replay = input.observe_leaves != nullptr;
   PhaseClock* const clock = is_replay || !input.training ? nullptr : clock_;
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
@@ -35,7 +54,6 @@ Tensor Executor::run(const RankPlan& plan, const ExecutionInput& input, Optimize
   if (clock != nullptr) clock->enter(TimeSpent::kExchange);
   run.messages.finish_sends();
   if (clock != nullptr) clock->finish();
-  return run.losses;
 }
 
 // "Forward blocks.3 mb 2"
@@ -74,7 +92,7 @@ void Executor::play(Run& run, const Action& action) {
   const MemoryHolderScope holder(
       *parts_.ctx.allocator,
       action.unit >= 0 ? parts_.blocks[static_cast<std::size_t>(action.unit)]->name() : name(action.kind));
-  auto& [input, optimizer_step, compute, messages, losses] = run;
+  auto& [input, optimizer_step, compute, messages, losses, evaluated_losses] = run;
   if (parts_.tensor != nullptr && !is_tensor_call(action.kind)) parts_.tensor->check_settled();
   switch (action.kind) {
     case ActionKind::kForward:
@@ -114,7 +132,11 @@ void Executor::play(Run& run, const Action& action) {
       return tied_.exchange(action);
     case ActionKind::kReduceLoss:
       messages.finish_sends();
-      losses = all_losses(compute.losses());
+      if (input.training) {
+        losses = all_losses(compute.losses());
+      } else {
+        evaluated_losses = all_losses(compute.evaluated_losses());
+      }
       return;
     case ActionKind::kGradNorm:
       return optimizer_step->compute_norms();
@@ -178,6 +200,19 @@ Tensor Executor::all_losses(const Tensor& mine) const {
   for (int data = 0; data < data_ranks; ++data) {
     parts_.ctx.backend->copy(parts_.ctx.exec, losses.slice(count * data, {count}),
                              all.slice(first_of(data), {count}));
+  }
+  return losses;
+}
+
+std::vector<float> Executor::all_losses(const std::vector<float>& mine) const {
+  const Mesh& mesh = parts_.groups.mesh;
+  if (mesh.num_ranks() == 1) return mine;
+  const std::vector<float> all = parts_.groups.world->all_gather_values(std::span<const float>(mine));
+  std::vector<float> losses;
+  for (int data = 0; data < mesh.size(Axis::kData); ++data) {
+    const int rank = mesh.rank({{Axis::kPipeline, mesh.size(Axis::kPipeline) - 1}, {Axis::kData, data}});
+    const auto first = all.begin() + std::ssize(mine) * rank;
+    losses.insert(losses.end(), first, first + std::ssize(mine));
   }
   return losses;
 }

@@ -34,6 +34,10 @@ class Executor {
   /// sharded.
   Tensor run(const RankPlan& plan, const ExecutionInput& input, OptimizerStep* optimizer_step);
 
+  /// Plays the plan of an evaluation. Returns losses as run() does, in host memory.
+  std::vector<float> evaluate(const RankPlan& plan, const ExecutionInput& input,
+                              OptimizerStep* optimizer_step);
+
   /// Runs all blocks forward on the same batch on every rank, without targets (collective where parameters
   /// are sharded); returns what the last block returns (logits). Throws Error(kUnsupported) where the model
   /// is cut into stages.
@@ -43,12 +47,14 @@ class Executor {
   struct Run;  // one play
   std::string describe(const ExecutionInput& input, const Action& action, std::size_t position) const;
   std::string range_name(const Action& action) const;
+  void play_all(Run& run, const RankPlan& plan);
   void play_named(Run& run, const Action& action, std::size_t position);
   void play(Run& run, const Action& action);
   void exchange_over_data(const Action& action);
   void for_groups(int unit, void (ParamStore::*change)(int group));
   /// From each rank's own. Collective over the world.
   Tensor all_losses(const Tensor& mine) const;
+  std::vector<float> all_losses(const std::vector<float>& mine) const;
 
   const RankParts& parts_;
   TiedParameters& tied_;

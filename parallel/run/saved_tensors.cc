@@ -48,7 +48,8 @@ std::vector<CheckpointTensor> statistics_of(const Engine& engine, StatisticRule 
         {.name = entry.name,
          .shape = entry.shape,
          .parts = {{.group = SavedPart::kStatistics, .offset = entry.offset, .shape = entry.shape}},
-         .owned_at = entry.owned_at});
+         .owned_at = entry.owned_at,
+         .stage = entry.stage});
   }
   return tensors;
 }

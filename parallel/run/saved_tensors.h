@@ -31,6 +31,7 @@ struct CheckpointTensor {
   std::vector<SavedPart> parts;
   int state = kMaster;         // or kAverage, or of the optimizer
   std::int64_t owned_at = -1;  // of a statistic, in what this rank has of them; -1: another stage has it
+  int stage = -1;              // of a statistic: the stage that has it
 
   bool is_statistic() const { return parts[0].group == SavedPart::kStatistics; }
 };

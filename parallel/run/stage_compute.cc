@@ -5,6 +5,9 @@
 namespace trireme {
 namespace {
 
+// Losses of an evaluation that stay on the device: one unit of the allocator.
+constexpr std::int64_t kEvaluatedOnDevice = 16;
+
 using TensorsByUnit = std::map<int, std::vector<Tensor>>;
 
 std::vector<Tensor> take(TensorsByUnit& tensors, int unit) {
@@ -18,7 +21,8 @@ StageCompute::StageCompute(const RankParts& parts, const ExecutionInput& input)
     : parts_(parts),
       input_(input),
       micro_batches_(static_cast<std::size_t>(input.batch.per_rank())),
-      losses_(parts.ctx.zeros({input.batch.per_rank()})) {}
+      losses_(parts.ctx.zeros({input.training ? input.batch.per_rank() : kEvaluatedOnDevice})),
+      evaluated_losses_(input.training ? 0 : micro_batches_.size(), 0.0f) {}
 
 void StageCompute::read_batch(const Action& action) {
   if (!reads_batch(action, parts_.stages)) return;
@@ -82,9 +86,31 @@ void StageCompute::forward(const Action& action, Activations received) {
   }
   TRIREME_CHECK(output.size() == 1 && output[0].num_elems() == 1,
                 "the last block must return one scalar, the loss");
-  parts_.ctx.backend->copy(parts_.ctx.exec, losses_.slice(action.micro_batch, {}), output[0].reshape({}));
+  add_loss(action.micro_batch, output[0].reshape({}));
   output.clear();
   if (!input_.training) mb = MicroBatch{};
+}
+
+void StageCompute::add_loss(int micro_batch, const Tensor& loss) {
+  const std::int64_t place = input_.training ? micro_batch : std::ssize(on_device_);
+  parts_.ctx.backend->copy(parts_.ctx.exec, losses_.slice(place, {}), loss);
+  if (input_.training) return;
+  on_device_.push_back(micro_batch);
+  if (std::ssize(on_device_) == losses_.num_elems()) read_losses();
+}
+
+void StageCompute::read_losses() {
+  if (on_device_.empty()) return;
+  const std::vector<float> losses = parts_.ctx.to_host(losses_);
+  for (std::size_t i = 0; i < on_device_.size(); ++i) {
+    evaluated_losses_[static_cast<std::size_t>(on_device_[i])] = losses[i];
+  }
+  on_device_.clear();
+}
+
+const std::vector<float>& StageCompute::evaluated_losses() {
+  read_losses();
+  return evaluated_losses_;
 }
 
 void StageCompute::recompute(const Action& action) {

@@ -35,8 +35,10 @@ class StageCompute {
   /// What a send of an activation or a gradient takes.
   std::vector<Tensor> take_sent(const Action& send);
 
-  /// By local micro-batch, fp32 on the device; 0 where this rank has none.
+  /// Losses of a training step by local micro-batch: fp32 on the device; 0 where this rank has none.
   const Tensor& losses() const { return losses_; }
+  /// The same of an evaluation, in host memory. Waits for the device.
+  const std::vector<float>& evaluated_losses();
 
  private:
   /// A unit's forward, recorded for its backward.
@@ -57,6 +59,9 @@ class StageCompute {
   bool is_last(int unit) const { return unit == static_cast<int>(parts_.blocks.size()) - 1; }
   /// Runs a unit's block; with `record`, what its backward needs goes there.
   Activations run_unit(const Action& action, Recorded* record, Activations input);
+  void add_loss(int micro_batch, const Tensor& loss);
+  /// Copies losses of an evaluation that are on the device to the host.
+  void read_losses();
   /// The last block again, without targets: most of what a model computes is in front of it.
   void observe_logits(const Action& action, Activations input);
   /// A unit's backward, about to run.
@@ -76,7 +81,11 @@ class StageCompute {
   std::vector<MicroBatch> micro_batches_;
   // By unit and micro-batch, from BackwardInput to BackwardWeight.
   std::map<std::pair<int, int>, DeferredGradients> deferred_;
+  // In training, by local micro-batch. An evaluation has any number of micro-batches: its losses go to
+  // the host a few at a time, so that their number takes no memory that a step does not.
   Tensor losses_;
+  std::vector<int> on_device_;  // of an evaluation: the micro-batches whose losses are in losses_
+  std::vector<float> evaluated_losses_;
 };
 
 }  // namespace trireme

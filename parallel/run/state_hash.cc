@@ -98,11 +98,10 @@ std::uint64_t state_hash(const RankParts& parts) {
     if (params.has_averages() && !group.frozen) add(params.average(static_cast<int>(g)), kAveragesStream);
   }
   // Brought together, and counted once.
-  const Tensor statistics = parts.statistics.whole();
-  if (statistics.defined() && parts.stage() == 0 && parts.tensor_place().place == 0 &&
-      (!sharded || parts.data_rank() == 0)) {
-    const std::vector<float> values = parts.ctx.to_host(statistics);
-    if (counts(parts, values)) hash += hash_blocks(values, 0, kStatisticsStream);
+  const std::vector<float> statistics = parts.statistics.whole();
+  if (!statistics.empty() && parts.stage() == 0 && parts.tensor_place().place == 0 &&
+      (!sharded || parts.data_rank() == 0) && counts(parts, statistics)) {
+    hash += hash_blocks(statistics, 0, kStatisticsStream);
   }
   // The sum does not care who holds what. Without sharding every data rank has all of its stage and tensor
   // place, and what it says is its own.

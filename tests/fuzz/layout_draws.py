@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 RESNET20_BLOCKS = 11
 MAX_THREADS = 2
+# True: draws sequence parallelism also with norms, embeddings or residual streams in fp32 beside 16 bits.
+SEQUENCE_WITH_FP32_NORMS = False
+FP32_OF_STREAM = {"layer_norm", "rms_norm", "embedding", "add", "dropout"}  # ops
 
 
 @dataclass
@@ -18,12 +21,21 @@ class Layout:
 
 
 @dataclass
+class Evaluation:
+    """`trireme eval` of a run's last checkpoint, compared with that of the one-rank run on one rank."""
+    ranks: int
+    keys: dict  # of [parallel]
+    ema: bool
+
+
+@dataclass
 class Run:
     """A layout that plays the whole job; with `resume`, it is cut off after a checkpoint and goes on elsewhere."""
     layout: Layout
     stop: int = 0  # the step of the checkpoint that another layout goes on from; 0: none
     torn: bool = False  # the line of metrics after it is half written
     resume: Layout = None
+    evaluation: Evaluation = None
 
 
 @dataclass
@@ -176,6 +188,27 @@ def draw_precision(numbers, model_name):
     return section
 
 
+def draw_frozen_parameters(numbers, job):
+    """Low-rank adapters beside frozen weights, or some frozen parameters; most jobs have neither."""
+    model = job["model"]
+    choice = often(numbers, {"all trained": 6, "lora": 2, "freeze": 2})
+    if choice == "lora" and "layers" in model and "tensor_chunks" not in model:
+        targets = numbers.choice([["*"], ["attention.*"], ["mlp.*"]])
+        job["train.lora"] = {"targets": targets, "rank": 1, "alpha": numbers.choice([1.0, 4.0])}
+    elif choice == "freeze":
+        patterns = {"gpt": ["embedding*", "*bias", "blocks.0.*"], "bert": ["embedding*", "*bias", "blocks.0.*"],
+                    "llama": ["embedding*", "blocks.0.*"]}.get(model["name"], ["*bias"])
+        job["train"]["freeze"] = numbers.sample(patterns, numbers.randint(1, min(2, len(patterns))))
+
+
+def draw_spikes(numbers, train):
+    """Spikes are looked for after 16 steps: some jobs are that long."""
+    train["on_spike"] = often(numbers, {"warn": 2, "skip": 3})
+    if numbers.random() < 0.4:
+        train["steps"] = numbers.randint(18, 22)
+        train["eval_every"] = numbers.choice([0, 7])
+
+
 def draw_cut(numbers, num_blocks, num_stages):
     kind = often(numbers, {"flops": 3, "parameters": 2, "blocks": 2, "measured": 1, "listed": 4})
     if kind != "listed":
@@ -206,8 +239,9 @@ def draw_layout(numbers, job, num_blocks):
     if tensor > 1:
         keys["tensor"] = tensor
         shares = {"gpt", "llama", "bert"} if job["model"].get("seq_len", 1) % tensor == 0 else set()
+        mixes = job["precision"]["mode"] in ("fp16", "bf16") and FP32_OF_STREAM & set(job["precision"].get("ops", {}))
         if job["model"]["name"] in shares and numbers.random() < 0.5:
-            keys["sequence"] = True
+            keys["sequence"] = SEQUENCE_WITH_FP32_NORMS or not mixes
     if stages > 1:
         most_chunks = min(3, num_blocks // stages)
         interleaved = most_chunks > 1 and (micro_batches >= stages * data_ranks or numbers.random() < 0.05)
@@ -235,23 +269,43 @@ def draw_layout(numbers, job, num_blocks):
         keys["data.workers"] = numbers.randint(0, 3)
     if job["data"]["kind"] == "images" and numbers.random() < 0.3:
         keys["data.cache"] = numbers.choice([1000, 20000, "1 MiB"])
+    if numbers.random() < 0.2:
+        keys["checkpoint.background"] = True
     if numbers.random() < 0.3:
         keys["checkpoint.verify_every"] = numbers.randint(1, 2)
     if numbers.random() < 0.1:
         keys["log.trace_step"] = numbers.randint(1, job["train"]["steps"])
     ranks = stages * data_ranks * tensor
-    exact_memory = keys.get("parallel.pipeline_cut") != "measured" and numbers.random() < 0.4
+    exact_memory = keys.get("parallel.pipeline_cut") != "measured" and numbers.random() < 0.7
     return Layout(0 if ranks == 1 and numbers.random() < 0.5 else ranks, keys, exact_memory)
+
+
+def draw_evaluation(numbers, job, num_blocks):
+    """On fewer or more ranks than trained it; its keys are those that an evaluation takes."""
+    shared = math.gcd(job["model"].get("tensor_chunks", 1), job["model"].get("kv_heads", job["model"].get("heads", 1)))
+    tensor = 2 if shared % 2 == 0 and numbers.random() < 0.4 else 1
+    stages = 2 if num_blocks >= 2 and numbers.random() < 0.3 else 1
+    keys = {"parallel.zero": numbers.randint(0, 3), "parallel.pipeline": stages, "parallel.tensor": tensor}
+    ema = job["train"].get("ema", 0.0) > 0 and numbers.random() < 0.5
+    return Evaluation(tensor * stages * numbers.choice([1, 1, 2, 3]), keys, ema)
 
 
 def draw_run(numbers, job, num_blocks):
     run = Run(draw_layout(numbers, job, num_blocks))
+    if numbers.random() < 0.3:
+        run.evaluation = draw_evaluation(numbers, job, num_blocks)
     every = job["checkpoint"]["every"]
     if every > 0 and numbers.random() < 0.6:
         run.stop = numbers.randrange(every, job["train"]["steps"], every)
         run.torn = numbers.random() < 0.5
         run.resume = draw_layout(numbers, job, num_blocks)
     return run
+
+
+def draw_checkpoint_every(numbers, steps):
+    if steps > 4:
+        return numbers.choice([0, steps // 3, steps - 2])
+    return numbers.choice([0, 1, 1, 2]) if steps > 2 else numbers.randint(0, 1)
 
 
 def draw(seed, number):
@@ -273,13 +327,15 @@ def draw(seed, number):
         train["eval_batches"] = 0  # the whole set
     if numbers.random() < 0.3:
         train["ema"] = numbers.choice([0.5, 0.999])
+    if numbers.random() < 0.2:
+        draw_spikes(numbers, train)
     job = {"model": model, "data": data_section, "train": train,
            "optimizer": draw_optimizer(numbers, train["steps"]),
            "precision": draw_precision(numbers, model["name"]),
            "parallel": {"threads": 1},
-           "checkpoint": {"every": numbers.choice([0, 1, 1, 2]) if train["steps"] > 2 else numbers.randint(0, 1),
-                          "keep": 0},
+           "checkpoint": {"every": draw_checkpoint_every(numbers, train["steps"]), "keep": 0},
            "log": {"state_hash_every": 1}}
+    draw_frozen_parameters(numbers, job)
     num_blocks = model["layers"] + 2 if "layers" in model else RESNET20_BLOCKS
     return Draw(number, job, data, [draw_run(numbers, job, num_blocks) for _ in range(numbers.randint(2, 3))])
 

@@ -32,21 +32,28 @@ class Difference(Exception):
 @dataclass
 class Tally:
     layouts: int = 0  # runs on a layout, resumed parts included
+    equal: int = 0  # of these: the same as one rank, in the memory that was predicted
+    limited: int = 0  # of these: with the predicted peak as memory limit
     resumes: int = 0
+    evaluations: int = 0  # `trireme eval` of their checkpoints
     skipped_steps: int = 0  # of the one-rank runs
     failed_jobs: int = 0  # jobs that end with exit code 1 on every layout
     refusals: Counter = field(default_factory=Counter)
 
     def add(self, other):
-        for name in ("layouts", "resumes", "skipped_steps", "failed_jobs"):
+        for name in self.counts():
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.refusals += other.refusals
+
+    def counts(self):
+        return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
 
 @dataclass
 class Finished:
     line: list
     code: int
+    stdout: str
     stderr: str
 
 
@@ -66,11 +73,11 @@ def execute(line, folder):
     process = subprocess.Popen(line, cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        _, stderr = process.communicate(timeout=OPTIONS.timeout)
+        stdout, stderr = process.communicate(timeout=OPTIONS.timeout)
     except subprocess.TimeoutExpired:
         kill_job(process)
         raise Difference(f"still running after {OPTIONS.timeout} s: {shlex.join(line)}") from None
-    return Finished(line, process.returncode, stderr)
+    return Finished(line, process.returncode, stdout, stderr)
 
 
 def read_metrics(out):
@@ -106,6 +113,7 @@ class DrawRunner:
         self.folder = folder
         self.tally = Tally()
         self.lines = []  # the commands so far, as a shell would take them
+        self.evaluated = {}  # what `trireme eval` of the one-rank run prints, by its options
 
     def run(self):
         """The draw's tally; throws Difference."""
@@ -129,7 +137,10 @@ class DrawRunner:
         return self.tally
 
     def train(self, ranks, out, more):
-        line = command(ranks, "train", "job.toml", "--out", out, *more)
+        return self.execute(ranks, "train", "job.toml", "--out", out, *more)
+
+    def execute(self, ranks, *arguments):
+        line = command(ranks, *arguments)
         self.lines.append(shlex.join(line))
         return execute(line, self.folder)
 
@@ -143,12 +154,33 @@ class DrawRunner:
         del self.lines[1:]
         if not self.compare_layout(run.layout, out, 0):
             return
+        if run.evaluation is not None and checkpoints(self.folder / out):
+            self.compare_evaluation(run.evaluation, out)
         if run.stop == 0 or not (self.folder / out / "checkpoints" / f"step-{run.stop:06}").exists():
             return  # the job, too, ends before that step
         self.cut_off(self.folder / out, run)
         self.lines.append(f"(what lies in {out} beyond step {run.stop} removed)")
         self.tally.resumes += 1
         self.compare_layout(run.resume, out, run.stop)
+
+    def compare_evaluation(self, evaluation, out):
+        """`trireme eval` of the last checkpoint, on another layout, with that of the one-rank run."""
+        options = ["--threads", "1", "--json", *(["--ema"] if evaluation.ema else [])]
+        if evaluation.ema not in self.evaluated:
+            self.evaluated[evaluation.ema] = self.evaluate(0, "one", options)
+        self.tally.evaluations += 1
+        self.compare_equal("`trireme eval`", self.evaluate(evaluation.ranks, out, options + sets(evaluation.keys)),
+                           self.evaluated[evaluation.ema])
+
+    def evaluate(self, ranks, out, options):
+        """What it prints but for the checkpoint's folder, or its error."""
+        finished = self.execute(ranks, "eval", out, *options)
+        if finished.code != 0:
+            # Behind the semicolon is the rank.
+            return {"exit code": finished.code, "error": (error_of(finished.stderr) or "none").split(";")[0]}
+        figures = json.loads(finished.stdout)
+        del figures["checkpoint"]
+        return json.dumps(figures)
 
     def cut_off(self, out, run):
         """Leaves of a run what there is when it dies after step `run.stop`."""
@@ -166,8 +198,8 @@ class DrawRunner:
         """Whether it ran. Steps up to `after` are those of an earlier layout."""
         self.tally.layouts += 1
         keys = layout_sets(layout)
-        if layout.exact_memory:
-            keys += self.exact_limit(layout, keys)
+        limit = self.exact_limit(layout, keys) if layout.exact_memory else []
+        keys += limit
         finished = self.train(layout.ranks, out, keys)
         if finished.code == BAD_INPUT:
             self.count_refusal(finished)
@@ -193,6 +225,8 @@ class DrawRunner:
         if plan is None:
             raise Difference(f"it ran, but this refuses it: {shlex.join(line)}")
         self.compare_memory(line, plan["groups"], [m for m in metrics if m["step"] > after and "loss" in m])
+        self.tally.equal += 1
+        self.tally.limited += bool(limit)
         return True
 
     def compare_equal(self, what, found, expected):

@@ -5,11 +5,13 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "parallel/comm/local.h"
 #include "parallel/run/engine.h"
+#include "tests/support/exact_memory.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme::testing {
@@ -98,11 +100,12 @@ inline PipelineOutcome outcome_of(Engine& engine, const PipelineLayout& layout, 
                                        11 * layout.gpt.seq_len)};
 }
 
-/// Trains from the start; every rank must come to the same numbers.
+/// Trains from the start in the predicted memory; every rank must come to the same numbers.
 inline PipelineOutcome train_and_evaluate(const PipelineLayout& layout, std::int64_t steps) {
   std::vector<PipelineOutcome> outcomes(static_cast<std::size_t>(layout.ranks()));
   run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
-    Engine engine(build_gpt(layout.model()), comm, layout.options());
+    const auto blocks = std::make_shared<const BlockList>(build_gpt(layout.model()));
+    Engine engine(blocks, comm, with_predicted_memory(blocks, layout.options(), *comm));
     const StepResult last = train(engine, layout, steps);
     outcomes[static_cast<std::size_t>(comm->rank())] = outcome_of(engine, layout, last);
   });

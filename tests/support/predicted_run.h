@@ -1,5 +1,6 @@
 // A short run on ranks of this process, of which every step takes the memory and sends the bytes that were
-// predicted for its rank. Tests of layouts compare the outcomes.
+// predicted for its rank, and which gets no more memory than its steps need. Tests of layouts compare the
+// outcomes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +12,10 @@
 
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
+#include "parallel/run/checkpoint_state.h"
 #include "parallel/run/engine.h"
+#include "tests/support/exact_memory.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme::testing {
 
@@ -35,13 +39,14 @@ struct RunOutcome {
   bool operator==(const RunOutcome&) const = default;
 };
 
-/// Trains, then evaluates on five samples. `layout` names the run where it is not as predicted.
+/// Trains, evaluates on five samples and saves. `layout` names the run where it is not as predicted.
 inline RunOutcome run_as_predicted(const PredictedRun& run, const std::string& layout) {
   constexpr std::int64_t kFirstOfEval = 777, kEvalSamples = 5;
   RunOutcome outcome;
+  const TemporaryFolder folder;
   std::mutex mutex;
   run_local_ranks(run.ranks, [&](const std::shared_ptr<Communicator>& comm) {
-    Engine engine(run.blocks, comm, run.options);
+    Engine engine(run.blocks, comm, with_predicted_memory(run.blocks, run.options, *comm));
     const StepPrediction predicted =
         predict_step(run.blocks, run.options, *run.options.sample, run.ranks, comm->rank());
     RunOutcome mine;
@@ -60,6 +65,7 @@ inline RunOutcome run_as_predicted(const PredictedRun& run, const std::string& l
     mine.hash = engine.state_hash();
     mine.eval_loss =
         engine.evaluate(run.batches(kFirstOfEval), kEvalSamples, kEvalSamples * run.targets_of_sample);
+    save_state(engine, folder.path());
     if (comm->rank() == 0) outcome = mine;
   });
   return outcome;

@@ -333,6 +333,42 @@ TEST_F(TrainCli, EvaluatesText) {
               AllOf(HasSubstr("perplexity"), HasSubstr("bits per byte"), HasSubstr("top-1")));
 }
 
+// An evaluation has neither the memory limit nor the layout of the training.
+TEST_F(TrainCli, EvaluationsTakeOtherLayouts) {
+  const std::string small = "train.micro_batch=1", recompute = "parallel.recompute_every=1";
+  const auto plan = json::parse(run({"plan", "job.toml", "--set", small, "--set", recompute, "--json"}).out);
+  train_well("run", {small, recompute, "parallel.memory_limit=" + plan["fit"]["peak_bytes"].dump()});
+  const auto evaluate = [&](std::vector<std::string> sets) {
+    std::vector<std::string> command = {"eval", "run", "--threads", "1", "--json"};
+    for (std::string& text : sets) command.insert(command.end(), {"--set", std::move(text)});
+    return command;
+  };
+  const auto loss_of = [&](std::vector<std::string> sets) {
+    const ProgramResult result = run(evaluate(std::move(sets)));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.exit_code == 0 ? json::parse(result.out)["loss"].get<double>() : 0.0;
+  };
+  const double loss = loss_of({});
+  EXPECT_NEAR(loss_of({"train.micro_batch=64"}), loss, 1e-6);
+  EXPECT_EQ(loss_of({"parallel.zero=3", "parallel.memory_limit=1 GiB"}), loss);
+  EXPECT_NEAR(loss_of({"precision.mode=bf16", "precision.ops.linear=fp32"}), loss, 0.1);
+  const ProgramResult over = run(evaluate({"parallel.memory_limit=1000"}));
+  EXPECT_EQ(over.exit_code, 1);
+  EXPECT_THAT(over.err, HasSubstr("under the limit of 1000 B"));
+  EXPECT_THAT(
+      refusal(evaluate({"optimizer.lr=1"})),
+      HasSubstr("--set optimizer.lr=1: trireme eval does not take optimizer.lr: an evaluation updates "
+                "no weights"));
+  for (const std::string key :
+       {"model.layers=2", "train.steps=3", "data.train=tokens", "precision.grad_dtype=bf16",
+        "parallel.recompute_every=1", "checkpoint.every=1", "log.every=1", "parallel=auto"}) {
+    EXPECT_THAT(refusal(evaluate({key})),
+                HasSubstr("trireme eval does not take " + key.substr(0, key.find('='))));
+  }
+  EXPECT_THAT(refusal(evaluate({"parallel.zeros=1"})), HasSubstr("did you mean parallel.zero?"));
+  EXPECT_THAT(refusal(evaluate({"precision.mode=fp8"})), HasSubstr("needs the maxima of a training in fp8"));
+}
+
 TEST_F(TrainCli, SubwordRunsSampleWithTheirOwnModel) {
   ASSERT_EQ(run({"data", "text", "text.txt", "--out", "tokens", "--train-tokenizer", "300"}).exit_code, 0);
   train_well("run");

@@ -296,15 +296,40 @@ TEST(Build, TensorRanksThatCannotShareTheModelNameTheKey) {
   EXPECT_THAT(message({.name = "resnet50"}, 2), HasSubstr("a resnet50 cannot be cut into tensor chunks"));
 }
 
+TEST(Build, BatchesOfWholeMicroBatchesWithOneForEachRankAreAccepted) {
+  for (const std::int64_t global : {1, 5, 10, 16, 24}) {
+    for (const std::int64_t micro : {1, 3, 4, 8}) {
+      for (const int ranks : {1, 2, 3, 6}) {
+        const bool holds = global % micro == 0 && global / micro >= ranks;
+        const auto lay_out = [&] { batch_layout(job_of_batch(global, micro), ranks); };
+        if (holds) {
+          EXPECT_NO_THROW(lay_out()) << global << " " << micro << " " << ranks;
+        } else {
+          EXPECT_THROW(lay_out(), Error) << global << " " << micro << " " << ranks;
+        }
+      }
+    }
+  }
+}
+
 TEST(Build, BatchThatDoesNotDivideSaysWhatWould) {
   const auto message = [](std::int64_t global, std::int64_t micro, int ranks) {
     return with_keys(error_message([&] { batch_layout(job_of_batch(global, micro), ranks); }));
   };
-  EXPECT_EQ(message(10, 4, 2),
-            "train.global_batch = 10 is not a multiple of train.micro_batch x data ranks = 4 x 2 = 8: "
-            "train.global_batch = 8 or 16 would do, or train.micro_batch = 1 or 5");
-  EXPECT_THAT(message(4, 4, 2), HasSubstr("train.global_batch = 8 would do, or train.micro_batch = 1 or 2"));
-  EXPECT_THAT(message(10, 2, 6), HasSubstr("no micro-batch divides 10 samples among 6 ranks"));
+  EXPECT_EQ(
+      message(10, 4, 2),
+      "train.global_batch = 10 is not a multiple of train.micro_batch = 4: train.global_batch = 8 or 12, "
+      "or train.micro_batch = 1, 2 or 5 would do");
+  EXPECT_EQ(message(16, 8, 3),
+            "train.global_batch = 16 has 2 micro-batches of train.micro_batch = 8, fewer than the 3 data "
+            "ranks: train.global_batch = 24, or train.micro_batch = 1, 2 or 4, or 2 data ranks would do");
+  EXPECT_EQ(message(4, 4, 2),
+            "train.global_batch = 4 has 1 micro-batch of train.micro_batch = 4, fewer than the 2 data ranks: "
+            "train.global_batch = 8, or train.micro_batch = 1 or 2, or 1 data rank would do");
+  EXPECT_EQ(
+      message(5, 1, 6),
+      "train.global_batch = 5 has 5 micro-batches of train.micro_batch = 1, fewer than the 6 data ranks: "
+      "train.global_batch = 6, or 5 data ranks would do");
   EXPECT_THAT(message(480, 7, 1), HasSubstr("train.micro_batch = 4, 5, 6 or 8"));
   EXPECT_THAT(message(1 << 30, 1, 2),
               HasSubstr("train.global_batch = 1073741824 makes 1073741824 micro-batches"));

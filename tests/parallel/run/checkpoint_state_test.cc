@@ -5,11 +5,16 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <memory>
 #include <mutex>
+#include <ostream>
+#include <string>
 
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_source.h"
+#include "tests/support/exact_memory.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_gpt.h"
 #include "tests/support/tiny_resnet.h"
@@ -203,6 +208,154 @@ TEST(CheckpointState, RefusesNumbersThatNoModelHas) {
             std::string::npos)
       << variance;
 }
+
+// Saving, a hash and evaluations between two steps.
+struct MemoryCase {
+  const char* name;
+  int ranks;
+  GptConfig gpt;
+  EngineOptions options;
+};
+
+void PrintTo(const MemoryCase& c, std::ostream* out) {
+  *out << c.name;
+}
+
+EngineOptions tight(EngineOptions options, const GptConfig& gpt) {
+  options.seed = 5;
+  options.sample = SampleSpec{.input = {gpt.seq_len}, .target = {gpt.seq_len}};
+  return options;
+}
+
+// Trains in the memory of a step or in any, and returns the bytes of the files that rank 0 saves.
+std::map<std::string, std::string> files_of(const MemoryCase& c, bool is_limited) {
+  const testing::TemporaryFolder folder;
+  std::map<std::string, std::string> files;
+  const auto blocks = std::make_shared<const BlockList>(build_gpt(c.gpt));
+  EngineOptions options = c.options;
+  if (!is_limited) {
+    options.pipeline = {};
+    options.tensor = 1;
+    options.sequence = false;
+    options.zero = ZeroStage::kNone;
+    options.hosts = {};
+  }
+  run_local_ranks(is_limited ? c.ranks : 1, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(blocks, comm,
+                  is_limited ? testing::with_predicted_memory(blocks, options, *comm) : options);
+    for (std::int64_t step = 0; step < 2; ++step) {
+      const std::int64_t samples = options.global_batch;
+      engine.step(testing::token_source(c.gpt.vocab, c.gpt.seq_len, step * samples), samples * c.gpt.seq_len,
+                  1e-2);
+      engine.state_hash();
+      // More micro-batches than a step has.
+      for (const Weights weights : {Weights::kParameters, Weights::kAverages}) {
+        if (weights == Weights::kAverages && options.ema == 0) continue;
+        const std::int64_t evaluated = 40 * options.micro_batch * c.ranks + 1;
+        engine.evaluate(testing::token_source(c.gpt.vocab, c.gpt.seq_len, 777), evaluated,
+                        evaluated * c.gpt.seq_len, {}, weights);
+      }
+      for (const CheckpointFile& file : save_state(engine, folder.path())) {
+        files[file.name] = testing::read_file(folder / file.name);
+      }
+    }
+  });
+  return files;
+}
+
+class CheckpointMemory : public ::testing::TestWithParam<MemoryCase> {};
+
+TEST_P(CheckpointMemory, SavesAndEvaluatesInTheMemoryOfAStepWithTheSameBytes) {
+  const auto limited = files_of(GetParam(), true), expected = files_of(GetParam(), false);
+  EXPECT_GE(limited.size(), 1u);
+  EXPECT_EQ(limited.size(), expected.size());
+  for (const auto& [name, bytes] : expected) EXPECT_TRUE(limited.at(name) == bytes) << name;
+}
+
+constexpr GptConfig kWide{
+    .layers = 1, .hidden = 64, .heads = 4, .vocab = 1024, .seq_len = 4, .tensor_chunks = 4};
+constexpr GptConfig kDeep{.layers = 2, .hidden = 64, .heads = 4, .vocab = 512, .seq_len = 2, .tied = false};
+constexpr OptimizerConfig kNoState{.kind = OptimizerConfig::Kind::kSgd};
+
+Precision half() {
+  Precision precision(PrecisionMode::kBf16);
+  precision.grad_dtype = DType::kBFloat16;
+  return precision;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts, CheckpointMemory,
+    ::testing::Values(
+        MemoryCase{"tensor_ranks", 4, kWide,
+                   tight({.global_batch = 1,
+                          .micro_batch = 1,
+                          .optimizer = kNoState,
+                          .tensor = 4,
+                          .precision = half()},
+                         kWide)},
+        MemoryCase{"tensor_ranks_that_share_the_sequence", 4, kWide,
+                   tight({.global_batch = 2,
+                          .micro_batch = 1,
+                          .optimizer = kNoState,
+                          .ema = 0.9f,
+                          .zero = ZeroStage::kParameters,
+                          .tensor = 2,
+                          .sequence = true,
+                          .precision = half()},
+                         kWide)},
+        MemoryCase{"frozen_parameters_on_stages", 8, kDeep,
+                   tight({.global_batch = 2,
+                          .micro_batch = 1,
+                          .rules = {.trained = {"*qkv.bias", "head.norm*"}},
+                          .zero = ZeroStage::kGradients,
+                          .pipeline = {.stages = 4}},
+                         kDeep)},
+        MemoryCase{"frozen_parameters_with_averages", 2, kDeep,
+                   tight({.global_batch = 2,
+                          .micro_batch = 1,
+                          .optimizer = kNoState,
+                          .rules = {.trained = {"embedding*"}},
+                          .ema = 0.9f,
+                          .pipeline = {.stages = 2},
+                          .precision = half()},
+                         kDeep)},
+        MemoryCase{"one_large_group_on_two_hosts", 4, kDeep,
+                   tight({.global_batch = 4,
+                          .micro_batch = 1,
+                          .exchange = Exchange::kHierarchical,
+                          .hosts = {0, 0, 1, 1},
+                          .zero = ZeroStage::kGradients,
+                          .group_min_bytes = 1 << 30,
+                          .precision = half()},
+                         kDeep)},
+        MemoryCase{"one_large_group_with_averages", 2, kDeep,
+                   tight({.global_batch = 2,
+                          .micro_batch = 1,
+                          .optimizer = kNoState,
+                          .ema = 0.9f,
+                          .zero = ZeroStage::kParameters,
+                          .group_min_bytes = 1 << 30,
+                          .precision = half()},
+                         kDeep)},
+        MemoryCase{"offload", 1, kDeep,
+                   tight({.global_batch = 1,
+                          .micro_batch = 1,
+                          .ema = 0.9f,
+                          .offload = Offload::kOptimizer,
+                          .recompute_every = 1,
+                          .precision = half()},
+                         kDeep)},
+        MemoryCase{"interleaved_stages_that_verify", 4, kDeep,
+                   tight({.global_batch = 8,
+                          .micro_batch = 1,
+                          .zero = ZeroStage::kOptimizer,
+                          .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
+                          .verify_state = true,
+                          .snapshots = true},
+                         kDeep)},
+        MemoryCase{"uneven_ranks", 3, kDeep,
+                   tight({.global_batch = 4, .micro_batch = 1, .optimizer = kNoState, .ema = 0.5f}, kDeep)}),
+    [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace trireme

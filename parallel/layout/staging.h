@@ -1,0 +1,28 @@
+// The buffer through which state moves between two steps.
+//
+// [Note: staging] Saving a checkpoint and exchanging averages copy state through a buffer that is no larger
+// than what the memory limit leaves. A step holds activations and losses beside the state, so the smallest
+// buffer always fits where a step fits: a step alone decides how much memory a run needs, and a job that gets
+// exactly its predicted peak can save and evaluate.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "runtime/base/allocator.h"
+
+namespace trireme {
+
+/// fp32 elements of a staging buffer: `most`, or as many as `limit_bytes` leaves room for now. At least one
+/// unit of the allocator, whether or not it fits.
+inline std::int64_t staging_elems(const Allocator& allocator, std::optional<std::int64_t> limit_bytes,
+                                  std::int64_t most) {
+  constexpr auto kUnit = static_cast<std::int64_t>(Allocator::kAlignment / sizeof(float));
+  if (!limit_bytes) return most;
+  const std::int64_t free_bytes = *limit_bytes - allocator.stats().current.total();
+  const std::int64_t units = free_bytes / static_cast<std::int64_t>(Allocator::kAlignment);
+  return std::min(most, std::max<std::int64_t>(units, 1) * kUnit);
+}
+
+}  // namespace trireme
