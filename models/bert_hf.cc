@@ -2,14 +2,44 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "models/bert_embedding.h"
 #include "models/encoder_hf.h"
+#include "runtime/checkpoint/hf_labels.h"
 
 namespace trireme {
 namespace {
 
-constexpr const char* kClassifierClass = "BertForSequenceClassification";
-constexpr std::int64_t kLabelsOfNone = 2;  // of a classifier whose config.json names no labels
+// The body is the same in all of them; tensors of the other heads are left out by name.
+constexpr std::array<std::string_view, 9> kClasses{kBertHfClassifier,
+                                                   "BertForMaskedLM",
+                                                   "BertForPreTraining",
+                                                   "BertLMHeadModel",
+                                                   "BertModel",
+                                                   "BertForNextSentencePrediction",
+                                                   "BertForTokenClassification",
+                                                   "BertForMultipleChoice",
+                                                   "BertForQuestionAnswering"};
+
+// Where config.json is not of a classifier, or the pooler is not read.
+constexpr std::string_view kOtherHeads[] = {"num_labels", "_num_labels", "id2label", "label2id",
+                                            "problem_type"};
+constexpr std::string_view kOldPooler[] = {
+    "directionality",       "pooler_fc_size",       "pooler_num_attention_heads",
+    "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"};
+constexpr HfIdleKeys kIdle[] = {{"classes of a head that the folder does not have", kOtherHeads},
+                                {"what no version of transformers' BERT reads", kOldPooler}};
+
+/// 0: config.json is of no classifier.
+std::int64_t num_classes(const HfConfig& config) {
+  const std::string saved_class = config.architecture(kClasses);
+  if (saved_class == kBertHfClassifier) {
+    const HfLabels labels = read_classes(config);
+    return labels.count > 0 ? labels.count : kDefaultHfLabels;
+  }
+  return saved_class.empty() ? read_classes(config).count : 0;
+}
 
 struct Linear {
   const char *ours, *theirs;
@@ -33,13 +63,12 @@ void add_layer(EncoderHfTable& table, std::int64_t layer, std::int64_t hidden) {
 }  // namespace
 
 BertConfig bert_from_hf(const HfConfig& config) {
-  const bool classifies = config.architecture() == kClassifierClass;
   const BertConfig bert{.layers = config.count("num_hidden_layers"),
                         .hidden = config.count("hidden_size"),
                         .heads = config.count("num_attention_heads"),
                         .vocab = config.count("vocab_size"),
                         .seq_len = config.count("max_position_embeddings", 512),
-                        .classes = classifies ? config.num_entries("id2label", kLabelsOfNone) : 0};
+                        .classes = num_classes(config)};
   config.expect("hidden_act", "gelu");
   config.expect("layer_norm_eps", static_cast<double>(kBertNormEpsilon));
   config.expect("intermediate_size", 4 * bert.hidden);
@@ -47,13 +76,14 @@ BertConfig bert_from_hf(const HfConfig& config) {
   config.expect("position_embedding_type", "absolute");
   config.expect("is_decoder", false);
   config.expect("tie_word_embeddings", true);
+  config.settle(kIdle);
   return bert;
 }
 
 nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
   const double dropout = static_cast<double>(config.dropout);
   nlohmann::ordered_json json = {
-      {"architectures", {config.classes > 0 ? kClassifierClass : "BertForMaskedLM"}},
+      {"architectures", {config.classes > 0 ? kBertHfClassifier : "BertForMaskedLM"}},
       {"model_type", kBertHfType},
       {"vocab_size", config.vocab},
       {"hidden_size", config.hidden},
@@ -70,10 +100,7 @@ nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
       {"is_decoder", false},
       {"tie_word_embeddings", true}};
   if (config.classes > 0) {  // transformers counts its labels by their names
-    for (std::int64_t label = 0; label < config.classes; ++label) {
-      json["id2label"][std::to_string(label)] = fmt::format("LABEL_{}", label);
-      json["label2id"][fmt::format("LABEL_{}", label)] = label;
-    }
+    set_labels(json, config.classes, {});
     json["problem_type"] = "single_label_classification";
   }
   return json;
@@ -94,22 +121,19 @@ HfModel bert_to_hf(const BertConfig& config) {
     return {.config = bert_hf_config(config),
             .prefix = "bert.",
             .tensors = std::move(table.tensors),
-            .passed_over = {
-                "embeddings.position_ids", "cls.predictions.bias", "cls.predictions.transform.dense.weight",
-                "cls.predictions.transform.dense.bias", "cls.predictions.transform.LayerNorm.weight",
-                "cls.predictions.transform.LayerNorm.bias", "cls.predictions.decoder.weight",
-                "cls.predictions.decoder.bias", "cls.seq_relationship.weight", "cls.seq_relationship.bias"}};
+            .derived = {derived_positions("embeddings.position_ids")},
+            .unused = {"cls.predictions.", "cls.seq_relationship.", "qa_outputs."}};
   }
   table.add_linear("head.transform", head + "transform.dense", config.hidden, config.hidden);
   table.add_norm("head.norm", head + "transform.LayerNorm");
   table.add("head.bias", head + "bias", {config.vocab});
-  // Numbers of positions, which older versions save; the tied table and bias again; other heads.
   return {.config = bert_hf_config(config),
           .prefix = "bert.",
           .tensors = std::move(table.tensors),
-          .passed_over = {"embeddings.position_ids", "cls.predictions.decoder.weight",
-                          "cls.predictions.decoder.bias", "pooler.dense.weight", "pooler.dense.bias",
-                          "cls.seq_relationship.weight", "cls.seq_relationship.bias"}};
+          .copies = {{"cls.predictions.decoder.weight", embeddings + "word_embeddings.weight"},
+                     {"cls.predictions.decoder.bias", head + "bias"}},
+          .derived = {derived_positions("embeddings.position_ids")},
+          .unused = {"bert.pooler.dense.", "cls.seq_relationship."}};
 }
 
 }  // namespace trireme

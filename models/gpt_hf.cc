@@ -2,12 +2,39 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
 constexpr double kEpsilon = 1e-5;  // of layer norms
+
+constexpr std::array<std::string_view, 2> kClasses{"GPT2LMHeadModel", "GPT2Model"};
+
+constexpr std::string_view kOtherHeads[] = {"num_labels",
+                                            "_num_labels",
+                                            "id2label",
+                                            "label2id",
+                                            "problem_type",
+                                            "summary_type",
+                                            "summary_use_proj",
+                                            "summary_activation",
+                                            "summary_proj_to_labels",
+                                            "summary_first_dropout"};
+constexpr std::string_view kExecution[] = {"reorder_and_upcast_attn"};
+constexpr HfIdleKeys kIdle[] = {{"heads that a language model does not have", kOtherHeads},
+                                {"the order of the same products", kExecution}};
+
+/// A size under its own name or the one that all of transformers shares.
+std::int64_t size_of(const HfConfig& config, const char* key, const char* shared_key) {
+  if (!config.has(key) && config.has(shared_key)) return config.count(shared_key);
+  const std::int64_t size = config.count(key);
+  if (config.has(shared_key) && config.count(shared_key) != size)
+    config.refuse_contradiction(shared_key, key);
+  return size;
+}
 
 struct Norm {
   const char *ours, *theirs;
@@ -53,12 +80,13 @@ class Table {
 }  // namespace
 
 GptConfig gpt_from_hf(const HfConfig& config) {
-  const GptConfig gpt{.layers = config.count("n_layer"),
-                      .hidden = config.count("n_embd"),
-                      .heads = config.count("n_head"),
+  const GptConfig gpt{.layers = size_of(config, "n_layer", "num_hidden_layers"),
+                      .hidden = size_of(config, "n_embd", "hidden_size"),
+                      .heads = size_of(config, "n_head", "num_attention_heads"),
                       .vocab = config.count("vocab_size"),
-                      .seq_len = config.count("n_positions"),
+                      .seq_len = size_of(config, "n_positions", "max_position_embeddings"),
                       .tied = config.flag("tie_word_embeddings", true)};
+  config.architecture(kClasses);
   const auto activation = config.text("activation_function", "gelu_new");
   // Two names of one function.
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
@@ -69,6 +97,8 @@ GptConfig gpt_from_hf(const HfConfig& config) {
   config.expect("scale_attn_weights", true);
   config.expect("scale_attn_by_inverse_layer_idx", false);
   config.expect("add_cross_attention", false);
+  if (config.has("n_ctx")) config.expect("n_ctx", gpt.seq_len);  // of old versions: the extent of the mask
+  config.settle(kIdle);
   return gpt;
 }
 
@@ -99,17 +129,17 @@ HfModel gpt_to_hf(const GptConfig& config) {
   table.add("embedding.positions", "transformer.wpe.weight", {config.seq_len, config.hidden});
   for (std::int64_t i = 0; i < config.layers; ++i) table.add_layer(i);
   table.add_norm("head.norm", "transformer.ln_f");
-  // Masks, which older versions save; a head that is the token table.
-  std::vector<std::string> passed_over{".attn.bias", ".attn.masked_bias"};
+  std::vector<HfCopy> copies;
   if (config.tied) {
-    passed_over.emplace_back("lm_head.weight");
+    copies.push_back({"lm_head.weight", "transformer.wte.weight"});
   } else {
     table.add("head.weight", "lm_head.weight", {config.vocab, config.hidden});
   }
   return {.config = gpt_hf_config(config),
           .prefix = "transformer.",
           .tensors = std::move(table.tensors),
-          .passed_over = std::move(passed_over)};
+          .copies = std::move(copies),
+          .derived = {derived_masked_logit(".attn.masked_bias"), derived_causal_mask(".attn.bias")}};
 }
 
 }  // namespace trireme

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <span>
+#include <tuple>
 
 #include "runtime/base/error.h"
 
@@ -12,6 +15,12 @@ namespace {
 constexpr double kEpsilon = 1e-5;       // of RMS norms
 constexpr double kTheirEpsilon = 1e-6;  // where config.json does not say
 constexpr std::int64_t kMaxContext = 2048;
+
+constexpr std::array<std::string_view, 2> kClasses{"LlamaForCausalLM", "LlamaModel"};
+
+constexpr std::string_view kOtherHeads[] = {"num_labels", "_num_labels", "id2label", "label2id",
+                                            "problem_type"};
+constexpr HfIdleKeys kIdle[] = {{"heads that a language model does not have", kOtherHeads}};
 
 std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
   const std::int64_t hidden = config.hidden, head_dim = hidden / config.heads;
@@ -38,23 +47,63 @@ std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
   return tensors;
 }
 
-/// Of the object that says how positions are stretched: older files have the base beside it.
-void read_rope(const HfConfig& config, LlamaConfig& llama) {
-  const bool new_form = config.has("rope_parameters");
-  const HfConfig rope = config.object(new_form ? "rope_parameters" : "rope_scaling");
-  llama.rope_theta = (new_form ? rope : config).positive("rope_theta", 10000.0);
+struct Rope {
+  double theta;
+  ops::RopeScaling scaling;
+
+  bool operator==(const Rope& other) const {
+    const auto all = [](const Rope& rope) {
+      return std::tuple(rope.theta, rope.scaling.factor, rope.scaling.low_freq_factor,
+                        rope.scaling.high_freq_factor, rope.scaling.original_context);
+    };
+    return all(*this) == all(other);
+  }
+};
+
+/// The base of the positions: in the object, and in older files beside it.
+double read_theta(const HfConfig& config, const HfConfig& rope, const std::string& form) {
+  constexpr double kDefault = 10000.0;
+  if (!rope.has("rope_theta")) return config.positive("rope_theta", kDefault);
+  const double theta = rope.positive("rope_theta", kDefault);
+  if (config.has("rope_theta") && config.positive("rope_theta", theta) != theta) {
+    config.refuse_contradiction("rope_theta", form + ".rope_theta");
+  }
+  return theta;
+}
+
+/// The object `form`, one of two names for it, and what older files have beside it.
+Rope read_rope(const HfConfig& config, const std::string& form) {
+  const HfConfig rope = config.object(form);
+  Rope read{.theta = read_theta(config, rope, form), .scaling = {}};
+  rope.expect("partial_rotary_factor", 1.0);
+  if (rope.has("rope_type") && rope.has("type") && rope.text("type", "") != rope.text("rope_type", "")) {
+    config.refuse_contradiction(form, "itself in type and rope_type");
+  }
   const std::string type_key = !rope.has("rope_type") && rope.has("type") ? "type" : "rope_type";
   const std::string type = rope.text(type_key, "default");
-  if (type == "default") return;
+  if (type == "default") return read;
   if (type != "llama3") rope.refuse(type_key, "\"default\" and \"llama3\"");
   const auto required = [&](const char* key) {
     if (!rope.has(key)) rope.refuse(key, "\"llama3\" with a number there");
     return rope.positive(key, 1.0);
   };
-  llama.rope_scaling = {.factor = required("factor"),
-                        .low_freq_factor = required("low_freq_factor"),
-                        .high_freq_factor = required("high_freq_factor"),
-                        .original_context = rope.count("original_max_position_embeddings")};
+  read.scaling = {.factor = required("factor"),
+                  .low_freq_factor = required("low_freq_factor"),
+                  .high_freq_factor = required("high_freq_factor"),
+                  .original_context = rope.count("original_max_position_embeddings")};
+  config.expect("original_max_position_embeddings", read.scaling.original_context);
+  return read;
+}
+
+/// Versions of transformers differ in which of the two forms they follow.
+Rope read_rope(const HfConfig& config) {
+  config.expect("partial_rotary_factor", 1.0);
+  if (!config.has("rope_parameters")) return read_rope(config, "rope_scaling");
+  Rope rope = read_rope(config, "rope_parameters");
+  if (config.has("rope_scaling") && !(read_rope(config, "rope_scaling") == rope)) {
+    config.refuse_contradiction("rope_scaling", "rope_parameters");
+  }
+  return rope;
 }
 
 nlohmann::ordered_json rope_scaling_json(const ops::RopeScaling& scaling) {
@@ -82,7 +131,16 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
   config.expect("rms_norm_eps", kEpsilon, kTheirEpsilon);
   config.expect("attention_bias", false);
   config.expect("mlp_bias", false);
-  read_rope(config, llama);
+  config.architecture(kClasses);
+  const Rope rope = read_rope(config);
+  llama.rope_theta = rope.theta;
+  llama.rope_scaling = rope.scaling;
+  const std::int64_t context = config.count("max_position_embeddings", kMaxContext);
+  if (context > kMaxContext) {
+    config.note(fmt::format("max_position_embeddings is {}: a context that the job leaves open is {} tokens",
+                            context, kMaxContext));
+  }
+  config.settle(kIdle);
   return llama;
 }
 
@@ -109,13 +167,17 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
 }
 
 HfModel llama_to_hf(const LlamaConfig& config) {
-  // Frequencies, which older versions save; a head that is the token table.
-  std::vector<std::string> passed_over{".rotary_emb.inv_freq"};
-  if (config.tied) passed_over.emplace_back("lm_head.weight");
+  std::vector<HfCopy> copies;
+  if (config.tied) copies.push_back({"lm_head.weight", "model.embed_tokens.weight"});
+  const std::int64_t head_dim = config.hidden / config.heads;
+  const RopeFrequencies rope = ops::rope_frequencies(head_dim, config.rope_theta, config.rope_scaling);
+  const auto pairs = std::span(rope.frequencies).first(static_cast<std::size_t>(rope.num_pairs));
   return {.config = llama_hf_config(config),
           .prefix = "model.",
           .tensors = tensors_of(config),
-          .passed_over = std::move(passed_over)};
+          .copies = std::move(copies),
+          .derived = {derived_values(".rotary_emb.inv_freq", "the frequencies of its rotary positions",
+                                     {pairs.begin(), pairs.end()})}};
 }
 
 }  // namespace trireme

@@ -2,11 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "models/encoder_hf.h"
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/hf_labels.h"
 
 namespace trireme {
 namespace {
+
+constexpr std::array<std::string_view, 2> kClasses{kVitHfClassifier, "ViTModel"};
+
+constexpr std::string_view kOtherHeads[] = {"encoder_stride", "pooler_output_size", "pooler_act"};
+constexpr HfIdleKeys kIdle[] = {{"heads other than the classes", kOtherHeads}};
 
 void add_layer(EncoderHfTable& table, std::int64_t layer, const VitConfig& config) {
   const std::string ours = fmt::format("encoder.layers.encoder_layer_{}.", layer),
@@ -24,18 +32,21 @@ void add_layer(EncoderHfTable& table, std::int64_t layer, const VitConfig& confi
 }  // namespace
 
 VitConfig vit_from_hf(const HfConfig& config) {
-  constexpr std::int64_t kLabelsOfNone = 2;  // of a config.json without names of classes
+  config.architecture(kClasses);
+  const HfLabels labels = read_classes(config);
   const VitConfig vit{.layers = config.count("num_hidden_layers", 12),
                       .hidden = config.count("hidden_size", 768),
                       .heads = config.count("num_attention_heads", 12),
                       .ffn = config.count("intermediate_size", 3072),
                       .patch = config.count("patch_size", 16),
                       .image_size = config.count("image_size", 224),
-                      .classes = config.num_entries("id2label", kLabelsOfNone),
+                      .classes = labels.count > 0 ? labels.count : kDefaultHfLabels,
                       .norm_epsilon = config.positive("layer_norm_eps", 1e-12)};
   config.expect("hidden_act", "gelu");
   config.expect("num_channels", 3);
   config.expect("qkv_bias", true);
+  config.expect("head_dim", vit.hidden / vit.heads);
+  config.settle(kIdle);
   return vit;
 }
 
@@ -47,28 +58,23 @@ nlohmann::ordered_json vit_hf_config(const VitConfig& config) {
         "has no form in Hugging Face's format");
   }
   const double dropout = static_cast<double>(config.dropout);
-  nlohmann::ordered_json names = nlohmann::ordered_json::object(), numbers = names;
-  for (std::int64_t i = 0; i < config.classes; ++i) {
-    names[std::to_string(i)] = fmt::format("LABEL_{}", i);
-    numbers[fmt::format("LABEL_{}", i)] = i;
-  }
-  return {{"architectures", {"ViTForImageClassification"}},
-          {"model_type", kVitHfType},
-          {"image_size", config.image_size},
-          {"patch_size", config.patch},
-          {"num_channels", 3},
-          {"hidden_size", config.hidden},
-          {"num_hidden_layers", config.layers},
-          {"num_attention_heads", config.heads},
-          {"intermediate_size", config.ffn},
-          {"hidden_act", "gelu"},
-          {"layer_norm_eps", config.norm_epsilon},
-          {"qkv_bias", true},
-          {"hidden_dropout_prob", dropout},
-          {"attention_probs_dropout_prob", dropout},
-          {"num_labels", config.classes},
-          {"id2label", std::move(names)},
-          {"label2id", std::move(numbers)}};
+  nlohmann::ordered_json json = {{"architectures", {kVitHfClassifier}},
+                                 {"model_type", kVitHfType},
+                                 {"image_size", config.image_size},
+                                 {"patch_size", config.patch},
+                                 {"num_channels", 3},
+                                 {"hidden_size", config.hidden},
+                                 {"num_hidden_layers", config.layers},
+                                 {"num_attention_heads", config.heads},
+                                 {"intermediate_size", config.ffn},
+                                 {"hidden_act", "gelu"},
+                                 {"layer_norm_eps", config.norm_epsilon},
+                                 {"qkv_bias", true},
+                                 {"hidden_dropout_prob", dropout},
+                                 {"attention_probs_dropout_prob", dropout},
+                                 {"num_labels", config.classes}};
+  set_labels(json, config.classes, {});
+  return json;
 }
 
 HfModel vit_to_hf(const VitConfig& config) {
@@ -85,7 +91,7 @@ HfModel vit_to_hf(const VitConfig& config) {
   return {.config = vit_hf_config(config),
           .prefix = "vit.",
           .tensors = std::move(table.tensors),
-          .passed_over = {"pooler.dense.weight", "pooler.dense.bias"},
+          .unused = {"vit.pooler.dense."},
           .module_names = {{"vit.encoder.layer.", "vit.layers."},  // of transformers 5
                            {".attention.attention.query", ".attention.q_proj"},
                            {".attention.attention.key", ".attention.k_proj"},

@@ -1,4 +1,4 @@
-// trireme export CHECKPOINT --out FILE, or --format hf [--adapters] --out FOLDER
+// trireme export CHECKPOINT --out FILE, or --format hf [--adapters] --out FOLDER; with --force onto others
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -40,12 +41,20 @@ struct ExportArguments {
   std::string dtype = "fp32";          // of kDTypes
   bool adapters = false;               // alone, as PEFT's folder
   bool ema = false;
+  bool force = false;
 };
 
+/// Of a file that this command wrote, and may replace.
+constexpr const char* kWriterMetadata = "trireme.writer";
+constexpr const char* kWriter = "trireme export";
+
 /// The tensors of `model` as a file of their own, whole or not at all. Readers of the field go by "format".
-void write_model(const MergedModel& model, const std::filesystem::path& out) {
+void write_model(const MergedModel& model, const std::vector<std::string>& class_names,
+                 const std::filesystem::path& out) {
   const std::vector<SafetensorsEntry> entries = model.entries();
-  SafetensorsWriter writer(out, entries, std::map<std::string, std::string>{{"format", "pt"}});
+  std::map<std::string, std::string> metadata{{"format", "pt"}, {kWriterMetadata, kWriter}};
+  if (!class_names.empty()) metadata[kClassNamesMetadata] = nlohmann::json(class_names).dump();
+  SafetensorsWriter writer(out, entries, metadata);
   constexpr std::uint64_t kPiece = 1 << 18;
   std::vector<float> values;
   for (const SafetensorsEntry& entry : entries) {
@@ -57,6 +66,10 @@ void write_model(const MergedModel& model, const std::filesystem::path& out) {
     }
   }
   writer.commit();
+}
+
+OnExisting on_existing(const ExportArguments& arguments) {
+  return arguments.force ? OnExisting::kReplaceFiles : OnExisting::kRefuse;
 }
 
 /// The adapters alone. What else was trained goes with them. Returns how many tensors of ours that is.
@@ -78,7 +91,7 @@ std::size_t write_adapters(const SafetensorsReader& model, const SavedAdapters& 
                      .adapters = adapters,
                      .trained_whole = std::move(whole),
                      .base = base_is_theirs ? section.init_from : ""},
-                    kDTypes.at(arguments.dtype), arguments.out);
+                    kDTypes.at(arguments.dtype), {arguments.out, on_existing(arguments)});
   return count;
 }
 
@@ -94,14 +107,44 @@ void copy_tokenizer(const Checkpoint& checkpoint, const std::filesystem::path& o
                 error.message());
 }
 
+/// False for what another program or another command wrote.
+bool is_exported_file(const std::filesystem::path& file) {
+  if (!std::filesystem::is_regular_file(file)) return false;
+  try {
+    const SafetensorsReader reader(file);
+    const auto writer = reader.metadata().find(kWriterMetadata);
+    return writer != reader.metadata().end() && writer->second == kWriter;
+  } catch (const Error&) {
+    return false;  // no safetensors file
+  }
+}
+
+void check_not_there(const ExportArguments& arguments, ExportFormat format) {
+  const std::filesystem::path out = arguments.out;
+  if (arguments.force || !std::filesystem::exists(std::filesystem::symlink_status(out))) return;
+  if (format == ExportFormat::kSafetensors) {
+    TRIREME_CHECK(is_exported_file(out),
+                  "--out {} is there already, and `trireme export` did not write it: choose another file, or "
+                  "replace it with --force",
+                  out.string());
+    return;
+  }
+  std::error_code error;
+  TRIREME_CHECK(std::filesystem::is_directory(out, error) && std::filesystem::is_empty(out, error),
+                "--out {} is there already: choose another folder, or replace its files with --force",
+                out.string());
+}
+
 void check_out(const ExportArguments& arguments, ExportFormat format) {
   TRIREME_CHECK(!arguments.out.empty(), "--out is empty");
-  if (format == ExportFormat::kHf) return;
-  TRIREME_CHECK(!arguments.adapters, "--adapters writes a folder of Hugging Face's PEFT: add --format hf");
-  TRIREME_CHECK(!std::filesystem::is_directory(arguments.out), "--out \"{}\" is not the name of a file",
-                arguments.out);
-  TRIREME_CHECK(arguments.dtype == "fp32",
-                "--dtype {} is for --format hf: the names of this project go with fp32", arguments.dtype);
+  if (format == ExportFormat::kSafetensors) {
+    TRIREME_CHECK(!arguments.adapters, "--adapters writes a folder of Hugging Face's PEFT: add --format hf");
+    TRIREME_CHECK(!std::filesystem::is_directory(arguments.out), "--out \"{}\" is not the name of a file",
+                  arguments.out);
+    TRIREME_CHECK(arguments.dtype == "fp32",
+                  "--dtype {} is for --format hf: the names of this project go with fp32", arguments.dtype);
+  }
+  check_not_there(arguments, format);
 }
 
 ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& launch) {
@@ -123,9 +166,10 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   if (arguments.adapters) {
     num_tensors = write_adapters(model, adapters, section, arguments);
   } else if (format == ExportFormat::kHf) {
-    write_hf_folder(merged, hf_model_of(section), kDTypes.at(arguments.dtype), arguments.out);
+    write_hf_folder(merged, hf_model_of(section, saved_class_names(checkpoint)), kDTypes.at(arguments.dtype),
+                    {arguments.out, on_existing(arguments)});
   } else {
-    write_model(merged, arguments.out);
+    write_model(merged, saved_class_names(checkpoint), arguments.out);
   }
   if (format == ExportFormat::kHf) copy_tokenizer(checkpoint, arguments.out);
   fmt::print("{}: {} tensors of {}\n", arguments.out, num_tensors, checkpoint.folder.string());
@@ -140,8 +184,10 @@ void add_export_command(CLI::App& app, Command& chosen) {
   command->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run")
       ->required();
   command
-      ->add_option("--out", arguments->out,
-                   "The file to write; one that exists is replaced. With --format hf the folder to make")
+      ->add_option(
+          "--out", arguments->out,
+          "The file to write; one that this command wrote is replaced. With --format hf the folder to "
+          "make")
       ->required();
   command
       ->add_option("--format", arguments->format,
@@ -154,6 +200,9 @@ void add_export_command(CLI::App& app, Command& chosen) {
       "--adapters", arguments->adapters,
       "With --format hf: the low-rank adapters of train.lora alone, as a folder of PEFT; without it, "
       "they are merged into the weights");
+  command->add_flag(
+      "--force", arguments->force,
+      "Replace an --out that this command did not write; of a folder, the files of the same names");
   command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_export(*arguments, launch); };

@@ -13,6 +13,7 @@
 #include "launcher/config/nearest_name.h"
 #include "launcher/families/hf_exchange.h"
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/base/nesting.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/data/class_names.h"
@@ -250,7 +251,10 @@ void take_shape(Reading& reading) {
   TRIREME_CHECK(config.model.size.empty(), "model.from = \"{}\" and model.size = \"{}\" both give a shape",
                 from, config.model.size);
   JobConfig shape;
-  shape.model = model_of_hf_folder(from.substr(kPrefix));
+  std::vector<std::string> notes;
+  shape.model = model_of_hf_folder(from.substr(kPrefix), &notes);
+  if (config.model.init_from.empty())
+    std::ranges::for_each(notes, log_warning);  // else the run's log has them
   TRIREME_CHECK(!reading.given.contains("model.name") || config.model.name == shape.model.name,
                 "model.from = \"{}\" is of model.name = \"{}\", not \"{}\"", from, shape.model.name,
                 config.model.name);

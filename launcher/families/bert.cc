@@ -90,7 +90,8 @@ ModelSection read_hf(const HfConfig& config) {
 constexpr HfFormat kHf{.model_type = kBertHfType,
                        .read = read_hf,
                        .config = [](const ModelSection& model) { return bert_hf_config(bert_config(model)); },
-                       .write = [](const ModelSection& model) { return bert_to_hf(bert_config(model)); }};
+                       .write = [](const ModelSection& model) { return bert_to_hf(bert_config(model)); },
+                       .classifier = kBertHfClassifier};
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
@@ -109,6 +110,7 @@ extern constexpr ModelFamily kBertFamily{.plural = "BERTs",
                                          .keys = kKeys,
                                          .data = kMaskedTokenData,
                                          .class_head = "head.",
+                                         .class_layer = "head.classifier.",
                                          .check = check,
                                          .fill_in = fill_in,
                                          .build = build,

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/families/class_rows.h"
 #include "launcher/families/model_family.h"
 #include "launcher/train/run_checkpoint.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_config.h"
+#include "runtime/checkpoint/hf_labels.h"
 #include "runtime/checkpoint/hf_source.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors_source.h"
@@ -19,9 +21,10 @@ namespace trireme {
 namespace {
 
 /// Head counts and rotary positions show in no tensor's shape: loaded into another model, the same weights
-/// would compute something else.
-void check_same_model(const ModelSection& model, const std::filesystem::path& folder) {
-  ModelSection theirs = model_of_hf_folder(folder);
+/// would compute something else. Returns what of the folder is not followed.
+std::vector<std::string> check_same_model(const ModelSection& model, const std::filesystem::path& folder) {
+  std::vector<std::string> notes;
+  ModelSection theirs = model_of_hf_folder(folder, &notes);
   const std::string path = (folder / kHfConfigFile).string();
   TRIREME_CHECK(theirs.name == model.name, "{} is of model.name = \"{}\", not \"{}\"", path, theirs.name,
                 model.name);
@@ -37,6 +40,7 @@ void check_same_model(const ModelSection& model, const std::filesystem::path& fo
                   "the shape from there",
                   path, key, there.at(key).dump(), value.dump(), folder.string());
   }
+  return notes;
 }
 
 NewHead new_head_of(const ModelSection& model) {
@@ -55,6 +59,7 @@ class WithNewAdapters final : public TensorSource {
   bool is_new(const std::string& name) const override {
     return is_adapter_name(name) || weights_->is_new(name);
   }
+  std::vector<std::string> notes() const override { return weights_->notes(); }
   void copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const override {
     weights_->copy_floats(name, first, out);
   }
@@ -63,9 +68,33 @@ class WithNewAdapters final : public TensorSource {
   std::unique_ptr<TensorSource> weights_;
 };
 
-std::unique_ptr<TensorSource> open_file(const ModelSection& model, const std::filesystem::path& file,
-                                        const NewHead& new_head) {
-  auto weights = std::make_unique<SafetensorsSource>(file, new_head);
+std::unique_ptr<TensorSource> with_new_adapters(const ModelSection& model,
+                                                std::unique_ptr<TensorSource> weights) {
+  if (!model.has_adapters()) return weights;
+  return std::make_unique<WithNewAdapters>(std::move(weights));
+}
+
+/// The names that `trireme export` wrote into a file; empty: none.
+std::vector<std::string> names_in(const SafetensorsReader& file) {
+  const auto found = file.metadata().find(kClassNamesMetadata);
+  if (found == file.metadata().end()) return {};
+  try {
+    return nlohmann::json::parse(found->second).get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception&) {
+    throw Error(ErrorCode::kInvalidInput, "{}: {} in its header is no list of names", file.path().string(),
+                kClassNamesMetadata);
+  }
+}
+
+/// A run's checkpoint has this project's names; files of other programs may have names that wrappers changed.
+enum class FileOrigin { kCheckpoint, kElsewhere };
+
+InitialWeights open_file(const ModelSection& model, const std::filesystem::path& file,
+                         const NewHead& new_head, FileOrigin origin) {
+  auto weights = std::make_unique<SafetensorsSource>(file, new_head,
+                                                     origin == FileOrigin::kCheckpoint
+                                                         ? SafetensorsSource::Names::kAsStored
+                                                         : SafetensorsSource::Names::kPlain);
   const bool has_adapters =
       std::ranges::any_of(weights->file().tensors(), is_adapter_name, &SafetensorsTensor::name);
   TRIREME_CHECK(
@@ -73,8 +102,9 @@ std::unique_ptr<TensorSource> open_file(const ModelSection& model, const std::fi
       "{} has low-rank adapters, and the job has none: give it the train.lora of the run that made them, or "
       "take the merged model of `trireme export RUN --out FILE`",
       weights->place());
-  if (!model.has_adapters() || has_adapters) return weights;
-  return std::make_unique<WithNewAdapters>(std::move(weights));
+  InitialWeights initial{.source = nullptr, .class_names = names_in(weights->file()), .notes = {}};
+  initial.source = has_adapters ? std::move(weights) : with_new_adapters(model, std::move(weights));
+  return initial;
 }
 
 /// Alpha shows in no tensor: with another one the same adapters would be another model.
@@ -85,6 +115,69 @@ void check_adapter_scale(const ModelSection& model, const Checkpoint& checkpoint
       "{} was trained with train.lora.alpha = {}, and this job has {}, which makes another model of "
       "its adapters: set it to {}, or start from `trireme export`, which merges them",
       checkpoint.folder.string(), there.lora_alpha, model.lora_alpha, there.lora_alpha);
+}
+
+/// `file` is that of the model, or of its averages.
+InitialWeights open_own_checkpoint(const ModelSection& model, const Checkpoint& checkpoint,
+                                   const std::filesystem::path& file, const NewHead& new_head) {
+  if (model.has_adapters()) check_adapter_scale(model, checkpoint);
+  InitialWeights initial = open_file(model, file, new_head, FileOrigin::kCheckpoint);
+  initial.class_names = saved_class_names(checkpoint);
+  return initial;
+}
+
+InitialWeights open_hf_folder(const ModelSection& model, const std::filesystem::path& folder,
+                              const NewHead& new_head) {
+  InitialWeights initial{.source = nullptr, .class_names = {}, .notes = check_same_model(model, folder)};
+  auto weights = std::make_unique<HfSource>(folder, hf_model_of(model), new_head);
+  const ModelFamily& family = family_of(model);
+  if (counts_classes(model) && !weights->is_new(std::string(family.class_layer) + "weight")) {
+    const HfConfig config(folder);
+    const std::string saved = config.architecture();
+    TRIREME_CHECK(
+        saved.empty() || saved == family.hf->classifier,
+        "{}: architectures is [\"{}\"], whose classifier is not that of {}: model.new_head = true takes "
+        "the rest of the weights",
+        config.path().string(), saved, family.hf->classifier);
+    initial.class_names = read_labels(config).names;
+  }
+  initial.source = with_new_adapters(model, std::move(weights));
+  return initial;
+}
+
+InitialWeights open_weights(const ModelSection& model, const NewHead& new_head) {
+  const std::filesystem::path place = model.init_from;
+  std::error_code error;
+  if (!std::filesystem::is_directory(place, error)) {
+    const std::filesystem::path folder = place.parent_path();
+    const bool is_saved_model = place.filename() == kModelFile || place.filename() == kAveragesFile;
+    if (!is_saved_model || !std::filesystem::exists(folder / Manifest::kFileName, error)) {
+      return open_file(model, place, new_head, FileOrigin::kElsewhere);
+    }
+    return open_own_checkpoint(model, open_checkpoint(folder, Verify::kSizes), place, new_head);
+  }
+  if (std::filesystem::exists(place / Manifest::kFileName, error) ||
+      std::filesystem::is_directory(place / "checkpoints", error)) {
+    const Checkpoint checkpoint = open_checkpoint_or_run(place);
+    return open_own_checkpoint(model, checkpoint, checkpoint.folder / kModelFile, new_head);
+  }
+  return open_hf_folder(model, place, new_head);
+}
+
+/// Brings the class head to the order of the data's labels.
+void match_class_head(InitialWeights& initial, const ModelSection& model, const ClassNames& data) {
+  const std::string layer(family_of(model).class_layer);
+  if (!counts_classes(model) || initial.source->is_new(layer + "weight")) {
+    initial.class_names = data.names;
+    return;
+  }
+  ClassMatch match =
+      match_classes({.where = model.init_from, .names = std::move(initial.class_names)}, data, model.classes);
+  if (!match.rows.empty()) {
+    initial.source = with_class_rows(std::move(initial.source), layer, std::move(match.rows));
+  }
+  if (!match.note.empty()) initial.notes.push_back(std::move(match.note));
+  initial.class_names = std::move(match.names);
 }
 
 /// What config.json decides, checked before keys of the job come to it: it is to blame, not they.
@@ -103,20 +196,24 @@ ModelSection checked_shape(const ModelFamily& family, const HfConfig& config) {
 
 }  // namespace
 
-ModelSection model_of_hf_folder(const std::filesystem::path& folder) {
+ModelSection model_of_hf_folder(const std::filesystem::path& folder, std::vector<std::string>* notes) {
   const HfConfig config(folder);
   const std::string type = config.model_type();
   std::vector<std::string_view> known;
   for (const ModelFamily* family : model_families()) {
     if (family->hf == nullptr) continue;
-    if (family->hf->model_type == type) return checked_shape(*family, config);
+    if (family->hf->model_type == type) {
+      ModelSection model = checked_shape(*family, config);
+      if (notes != nullptr) *notes = config.notes();
+      return model;
+    }
     known.push_back(family->hf->model_type);
   }
   throw Error(ErrorCode::kUnsupported, "{}: model_type is \"{:.100}\", and this build knows {}",
               config.path().string(), type, fmt::join(known, ", "));
 }
 
-HfModel hf_model_of(const ModelSection& model) {
+HfModel hf_model_of(const ModelSection& model, const std::vector<std::string>& class_names) {
   const HfFormat* format = family_of(model).hf;
   if (format == nullptr) {
     std::string known;
@@ -126,24 +223,22 @@ HfModel hf_model_of(const ModelSection& model) {
     throw Error(ErrorCode::kUnsupported, "a {} has no form in Hugging Face's format here; {} have",
                 model.name, known);
   }
-  return format->write(model);
+  HfModel written = format->write(model);
+  if (written.config.contains("id2label")) set_labels(written.config, model.classes, class_names);
+  return written;
 }
 
-std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
-  const std::filesystem::path place = model.init_from;
-  std::error_code error;
-  const NewHead new_head = new_head_of(model);
-  if (!std::filesystem::is_directory(place, error)) return open_file(model, place, new_head);
-  if (std::filesystem::exists(place / Manifest::kFileName, error) ||
-      std::filesystem::is_directory(place / "checkpoints", error)) {
-    const Checkpoint checkpoint = open_checkpoint_or_run(place);
-    if (model.has_adapters()) check_adapter_scale(model, checkpoint);
-    return open_file(model, checkpoint.folder / kModelFile, new_head);
-  }
-  check_same_model(model, place);
-  auto weights = std::make_unique<HfSource>(place, hf_model_of(model), new_head);
-  if (!model.has_adapters()) return weights;
-  return std::make_unique<WithNewAdapters>(std::move(weights));
+std::vector<std::string> saved_class_names(const Checkpoint& checkpoint) {
+  const nlohmann::json& content = checkpoint.manifest.content;
+  const auto found = content.is_object() ? content.find("class_names") : content.end();
+  if (found == content.end() || !found->is_array()) return {};
+  return found->get<std::vector<std::string>>();
+}
+
+InitialWeights open_initial_weights(const ModelSection& model, const ClassNames& data) {
+  InitialWeights initial = open_weights(model, new_head_of(model));
+  match_class_head(initial, model, data);
+  return initial;
 }
 
 std::string describe_remedy(const ModelSection& model, const TensorMismatch& mismatch) {

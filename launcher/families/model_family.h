@@ -22,6 +22,7 @@ struct HfFormat {
   ModelSection (*read)(const HfConfig& config);                 // the keys that it decides
   nlohmann::ordered_json (*config)(const ModelSection& model);  // of a filled in one
   HfModel (*write)(const ModelSection& model);                  // likewise
+  std::string_view classifier = {};  // the class of transformers whose folders have the layer of classes
 };
 
 struct ModelFamily {
@@ -32,6 +33,7 @@ struct ModelFamily {
   const DataModule& data;                         // what it is trained on
   bool has_class_logits = false;                  // whatever its task
   std::string_view class_head = {};               // begins the names of the tensors that model.new_head draws
+  std::string_view class_layer = {};              // likewise, of the one whose rows are the classes
   bool writes_text = false;                       // `trireme sample`
   void (*check)(const ModelSection& model);       // throws Error(kInvalidInput) for keys that make no model
   void (*fill_in)(JobConfig& config);             // what a job leaves to the model's name and to its data

@@ -109,7 +109,8 @@ ModelSection read_hf(const HfConfig& config) {
 constexpr HfFormat kHf{.model_type = kVitHfType,
                        .read = read_hf,
                        .config = [](const ModelSection& model) { return vit_hf_config(vit_config(model)); },
-                       .write = [](const ModelSection& model) { return vit_to_hf(vit_config(model)); }};
+                       .write = [](const ModelSection& model) { return vit_to_hf(vit_config(model)); },
+                       .classifier = kVitHfClassifier};
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
@@ -127,6 +128,7 @@ extern constexpr ModelFamily kVitFamily{
     .data = kImageData,
     .has_class_logits = true,
     .class_head = "heads.head.",
+    .class_layer = "heads.head.",
     .check = check,
     .fill_in = fill_in,
     .build = build,

@@ -1,5 +1,7 @@
 #include "launcher/train/image_data.h"
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 #include "runtime/data/image_dataset.h"
 #include "runtime/data/open_images.h"
@@ -102,22 +104,36 @@ SampleSpec image_sample_spec(const JobConfig& config) {
 
 }  // namespace
 
+ClassNames classes_of_training(const JobConfig& config, const JobData& data) {
+  if (!data.train_classes.empty()) return {config.data.train, data.train_classes};
+  return names_of("data.train", config.data.train, data.train_images.get());
+}
+
 void check_classes(const JobConfig& config, const JobData& data, const ClassNames& saved) {
-  ClassNames train = names_of("data.train", config.data.train, data.train_images.get()),
-             eval = names_of("data.eval", config.data.eval, data.eval_images.get());
-  if (!data.train_classes.empty()) train = {config.data.train, data.train_classes};
+  const ClassNames train = classes_of_training(config, data);
+  ClassNames eval = names_of("data.eval", config.data.eval, data.eval_images.get());
   if (!data.eval_classes.empty()) eval = {config.data.eval, data.eval_classes};
-  check_same_classes(saved, train,
+  const bool head_comes_along = !config.model.init_from.empty() && !config.model.new_head;
+  const auto classes_for = [&](const ImageSource& images) {
+    const auto named = static_cast<std::int64_t>(images.class_names().size());
+    return head_comes_along && named > 0 ? std::min(named, config.model.classes) : config.model.classes;
+  };
+  const auto known = [&](const ClassNames& names) {
+    return head_comes_along ? first_classes(saved, names) : saved;
+  };
+  check_same_classes(known(train), train,
                      "Labels of the run that goes on would mean other classes: restore the class folders, or "
                      "begin anew, in another --out or with checkpoint.resume = \"never\"");
   check_same_classes(train, eval, "Both want the same class folders: add, rename or remove some");
-  check_same_classes(saved, eval,
+  check_same_classes(known(eval), eval,
                      "The model knows its own classes: choose a folder with the same class folders");
   if (data.train_images) {
-    with_key("data.train", [&] { check_labels(*data.train_images, config.model.classes, "model.classes"); });
+    with_key("data.train",
+             [&] { check_labels(*data.train_images, classes_for(*data.train_images), "model.classes"); });
   }
   if (data.eval_images) {
-    with_key("data.eval", [&] { check_labels(*data.eval_images, config.model.classes, "model.classes"); });
+    with_key("data.eval",
+             [&] { check_labels(*data.eval_images, classes_for(*data.eval_images), "model.classes"); });
   }
 }
 

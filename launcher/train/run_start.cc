@@ -137,11 +137,11 @@ void build_engine(TrainingRun& run) {
 void load_initial_model(TrainingRun& run) {
   const ModelSection& model = run.options.config.model;
   const Watchdog::Scope watch = run.watched("the reading of " + model.init_from);
-  std::unique_ptr<TensorSource> weights;
+  InitialWeights weights;
   run_stage(run.comm(), [&] {
     try {
-      weights = open_initial_weights(model);
-      check_model(*run.engine, *weights);
+      weights = open_initial_weights(model, classes_of_training(run.options.config, run.data));
+      check_model(*run.engine, *weights.source);
     } catch (const TensorMismatch& mismatch) {
       const std::string remedy = describe_remedy(model, mismatch);
       throw Error(mismatch.code(),
@@ -151,13 +151,19 @@ void load_initial_model(TrainingRun& run) {
       throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
     }
   });
-  run_stage(run.comm(), [&] { load_model(*run.engine, *weights); });
-  run.new_tensors = new_tensors(*run.engine, *weights);
+  run_stage(run.comm(), [&] { load_model(*run.engine, *weights.source); });
+  run.new_tensors = new_tensors(*run.engine, *weights.source);
+  run.class_names = std::move(weights.class_names);
+  for (const auto& notes : {weights.notes, weights.source->notes()}) {
+    run.import_notes.insert(run.import_notes.end(), notes.begin(), notes.end());
+  }
   std::erase_if(run.new_tensors, is_adapter_name);  // nobody expects those there
   run.agreed_state_hash();                          // of every rank's file
 }
 
 void restore(TrainingRun& run) {
+  run.class_names = run.resumed.class_names;
+  if (run.class_names.empty()) run.class_names = classes_of_training(run.options.config, run.data).names;
   if (run.resume_folder.empty()) {
     if (!run.options.config.model.init_from.empty()) load_initial_model(run);
     return;
@@ -291,6 +297,7 @@ void tell_start(TrainingRun& run) {
         run.new_tensors.empty()
             ? ""
             : fmt::format("; not there, and drawn from train.seed: {}", fmt::join(run.new_tensors, ", "))));
+  for (const std::string& note : run.import_notes) run.log->line(note);
   if (run.partner) run.log->line(describe_partner(run));
 }
 

@@ -48,6 +48,8 @@ struct TrainingRun {
   std::unique_ptr<PartnerStart> partner;  // checkpoint.partner
   MeasuredProducts products;              // see choose_products
   std::vector<std::string> new_tensors;   // that model.init_from has not
+  std::vector<std::string> import_notes;  // what the log says once about model.from and model.init_from
+  std::vector<std::string> class_names;   // by label of the model, for checkpoints; empty: not known
   double step_flops = 0;                  // floating-point operations of a step, over all ranks
   double peak_flops = 0;                  // FLOP/s of all ranks at their best; 0: not measured. [Note: MFU]
   std::unique_ptr<Engine> engine;

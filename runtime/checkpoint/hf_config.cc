@@ -1,5 +1,8 @@
 #include "runtime/checkpoint/hf_config.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <cmath>
 #include <system_error>
 
@@ -19,15 +22,43 @@ HfConfig::HfConfig(const std::filesystem::path& folder) : path_(folder / kHfConf
   TRIREME_CHECK(values_.is_object(), "configuration {} is no JSON object", path_.string());
 }
 
+namespace {
+
+/// {}, [], false and null ask for nothing.
+bool is_nothing(const nlohmann::json& value) {
+  return value.is_null() || value == false || (value.is_structured() && value.empty());
+}
+
+/// Why `key` has no effect; null: no group has it.
+const HfIdleKeys* find_idle(std::span<const HfIdleKeys> groups, const std::string& key) {
+  const auto found = std::ranges::find_if(groups, [&](const HfIdleKeys& group) {
+    return std::ranges::find(group.keys, key) != group.keys.end();
+  });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+/// "KEY is VALUE" of a key of an object inside, too.
+std::string shown(const std::string& key, const nlohmann::json& value) {
+  return fmt::format("{:.100} is {:.100}", key,
+                     value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+}  // namespace
+
 /// "DIR/config.json: rope_scaling.factor is 4.0", for messages.
 std::string HfConfig::named(const std::string& key) const {
-  const auto found = values_.find(key);
+  const auto found = values_.find(key);  // a message reads nothing
   const std::string value = found == values_.end() ? "missing" : fmt::format("{:.100}", found->dump());
   return fmt::format("{}: {}{} is {}", path_.string(), prefix_, key, value);
 }
 
+nlohmann::json::const_iterator HfConfig::find(const std::string& key) const {
+  reading_->keys.insert(prefix_ + key);
+  return values_.find(key);
+}
+
 std::string HfConfig::model_type() const {
-  const auto found = values_.find("model_type");
+  const auto found = find("model_type");
   TRIREME_CHECK(found != values_.end() && found->is_string(), "{}, which names no architecture",
                 named("model_type"));
   return found->get<std::string>();
@@ -35,19 +66,31 @@ std::string HfConfig::model_type() const {
 
 std::string HfConfig::architecture() const {
   if (!has("architectures")) return "";
-  const nlohmann::json& names = values_["architectures"];
-  TRIREME_CHECK(names.is_array(), "{}, not a list of names", named("architectures"));
-  return names.size() == 1 && names[0].is_string() ? names[0].get<std::string>() : "";
+  const nlohmann::json& names = values_.at("architectures");
+  const bool are_names = names.is_array() && std::ranges::all_of(names, [](const nlohmann::json& name) {
+                           return name.is_string();
+                         });
+  TRIREME_CHECK(are_names, "{}, not a list of names", named("architectures"));
+  if (names.size() > 1) refuse("architectures", "folders of one class");
+  return names.empty() ? "" : names[0].get<std::string>();
+}
+
+std::string HfConfig::architecture(std::span<const std::string_view> known) const {
+  std::string name = architecture();
+  if (!name.empty() && std::ranges::find(known, name) == known.end()) {
+    refuse("architectures", fmt::format("{}", fmt::join(known, ", ")));
+  }
+  return name;
 }
 
 bool HfConfig::has(const std::string& key) const {
-  const auto found = values_.find(key);
+  const auto found = find(key);
   return found != values_.end() && !found->is_null();
 }
 
 std::int64_t HfConfig::count(const std::string& key, std::int64_t otherwise) const {
   if (otherwise > 0 && !has(key)) return otherwise;
-  const auto found = values_.find(key);
+  const auto found = find(key);
   const bool is_natural = found != values_.end() && found->is_number_unsigned();
   const std::uint64_t value = is_natural ? found->get<std::uint64_t>() : 0;
   TRIREME_CHECK(value >= 1 && value < (std::uint64_t{1} << 31), "{}, not an integer from 1 to 2^31",
@@ -55,11 +98,11 @@ std::int64_t HfConfig::count(const std::string& key, std::int64_t otherwise) con
   return static_cast<std::int64_t>(value);
 }
 
-std::int64_t HfConfig::num_entries(const std::string& key, std::int64_t otherwise) const {
-  if (!has(key)) return otherwise;
-  TRIREME_CHECK(values_[key].is_object() && !values_[key].empty(), "{}, not an object with entries",
-                named(key));
-  return static_cast<std::int64_t>(values_[key].size());
+const nlohmann::json& HfConfig::entries(const std::string& key) const {
+  const auto found = find(key);
+  TRIREME_CHECK(found != values_.end() && found->is_object() && !found->empty(),
+                "{}, not an object with entries", named(key));
+  return *found;
 }
 
 double HfConfig::positive(const std::string& key, double otherwise) const {
@@ -83,9 +126,9 @@ bool HfConfig::flag(const std::string& key, bool otherwise) const {
 }
 
 HfConfig HfConfig::object(const std::string& key) const {
-  if (!has(key)) return {path_, prefix_ + key + ".", nlohmann::json::object()};
+  if (!has(key)) return {path_, prefix_ + key + ".", nlohmann::json::object(), reading_};
   TRIREME_CHECK(values_[key].is_object(), "{}, not an object", named(key));
-  return {path_, prefix_ + key + ".", values_[key]};
+  return {path_, prefix_ + key + ".", values_[key], reading_};
 }
 
 void HfConfig::expect(const std::string& key, const nlohmann::json& computed,
@@ -100,6 +143,59 @@ void HfConfig::expect(const std::string& key, const nlohmann::json& computed,
 
 void HfConfig::refuse(const std::string& key, const std::string& computed) const {
   throw Error(ErrorCode::kUnsupported, "{}, and this build has only {}", named(key), computed);
+}
+
+void HfConfig::refuse_contradiction(const std::string& key, const std::string& other) const {
+  throw Error(ErrorCode::kInvalidInput,
+              "{}, which contradicts {}: versions of transformers differ in which "
+              "they follow, so correct one of them, or take it out",
+              named(key), other);
+}
+
+void HfConfig::note(const std::string& text) const {
+  reading_->notes.push_back(fmt::format("{}: {}", path_.string(), text));
+}
+
+void HfConfig::settle_dropout() const {
+  std::vector<std::string> asked;
+  for (const std::string_view key : kHfDropoutKeys) {
+    const auto found = find(std::string(key));
+    if (found != values_.end() && !is_nothing(*found) && *found != 0)
+      asked.push_back(shown(std::string(key), *found));
+  }
+  if (!asked.empty())
+    note(
+        fmt::format("{}: dropout is a choice of the training, and the job makes it", fmt::join(asked, ", ")));
+}
+
+void HfConfig::settle(std::span<const HfIdleKeys> idle) const {
+  settle_dropout();
+  std::vector<std::string> unknown;
+  const auto visit = [&](const auto& self, const nlohmann::json& object, const std::string& prefix) -> void {
+    for (const auto& [key, value] : object.items()) {
+      const std::string name = prefix + key;
+      const bool is_opened =
+          value.is_object() && std::ranges::any_of(reading_->keys, [&](const std::string& read) {
+            return read.starts_with(name + ".");
+          });
+      if (is_opened) self(self, value, name + ".");
+      if (reading_->keys.contains(name) || is_nothing(value)) continue;
+      if (std::ranges::find(kRefusedHfKeys, name) != kRefusedHfKeys.end()) refuse(name, "models without it");
+      const HfIdleKeys* found = find_idle(idle, name);
+      if (found == nullptr) found = find_idle(kIdleHfKeys, name);
+      if (found == nullptr) {
+        unknown.push_back(shown(name, value));
+      } else {
+        reading_->idle[name] = found->reason;
+      }
+    }
+  };
+  visit(visit, values_, prefix_);
+  if (!unknown.empty()) {
+    note(fmt::format(
+        "{}: not known here, and left out, as transformers leaves out what its models do not read",
+        fmt::join(unknown, ", ")));
+  }
 }
 
 }  // namespace trireme

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/float_data.h"
+#include "runtime/checkpoint/unused_tensors.h"
 
 namespace trireme {
 namespace {
@@ -57,29 +57,65 @@ void copy_transposed(const SafetensorsTensor& stored, std::int64_t first, std::s
 HfSource::HfSource(const std::filesystem::path& folder, HfModel model, NewHead new_head)
     : files_(folder), model_(std::move(model)), new_head_(std::move(new_head)) {
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) index_[model_.tensors[i].name] = i;
-  has_prefix_ = std::ranges::any_of(
-      files_.tensors(), [&](const auto& entry) { return entry.first.starts_with(model_.prefix); });
+  add_names();
+}
+
+std::set<std::string> HfSource::part_names() const {
+  std::set<std::string> names;
+  for (const HfTensor& tensor : model_.tensors) {
+    for (const HfPart& part : tensor.parts) names.insert(part.name);
+  }
+  return names;
+}
+
+/// A model without its head saves its tensors without the prefix.
+void HfSource::add_names() {
+  const std::set<std::string> parts = part_names();
+  bool lacks_prefix = false;
+  for (const auto& [stored, found] : files_.tensors()) {
+    std::string name = plain_tensor_name(stored, name_changes_);
+    has_prefix_ = has_prefix_ || (!model_.prefix.empty() && name.starts_with(model_.prefix));
+    if (!parts.contains(name) && parts.contains(model_.prefix + name)) {
+      name.insert(0, model_.prefix);
+      lacks_prefix = true;
+    }
+    names_.add(stored, name, place());
+  }
+  if (lacks_prefix) name_changes_.insert(fmt::format("with \"{}\" before them", model_.prefix));
 }
 
 std::string HfSource::name_in_file(const std::string& name) const {
   return !has_prefix_ && name.starts_with(model_.prefix) ? name.substr(model_.prefix.size()) : name;
 }
 
-const SafetensorsFolder::Found* HfSource::find(const HfPart& part) const {
-  const auto found = files_.tensors().find(name_in_file(part.name));
-  return found == files_.tensors().end() ? nullptr : &found->second;
+const HfSource::Found* HfSource::find(const std::string& name) const {
+  const std::string* stored = names_.find(name);
+  return stored == nullptr ? nullptr : &files_.tensors().at(*stored);
+}
+
+const HfSource::Found* HfSource::find(const HfPart& part) const {
+  if (const Found* found = find(part.name)) return found;
+  for (const HfCopy& copy : model_.copies) {
+    if (copy.of != part.name) continue;
+    if (const Found* found = find(copy.name)) return found;
+  }
+  return nullptr;
 }
 
 bool HfSource::is_new(const std::string& name) const {
   if (!new_head_.has(name)) return false;
   if (new_head_.when == NewHead::When::kAlways) return true;
-  const std::vector<HfPart>& parts = model_.tensors[index_.at(name)].parts;
-  return std::ranges::none_of(parts, [&](const HfPart& part) { return find(part) != nullptr; });
+  // A layer of which a part is there is damaged, not new.
+  const std::string layer = name.substr(0, name.rfind('.') + 1);
+  return std::ranges::none_of(model_.tensors, [&](const HfTensor& tensor) {
+    return tensor.name.starts_with(layer) &&
+           std::ranges::any_of(tensor.parts, [&](const HfPart& part) { return find(part) != nullptr; });
+  });
 }
 
 void HfSource::check_part(const HfTensor& tensor, const HfPart& part) const {
   const std::string name = name_in_file(part.name);
-  const SafetensorsFolder::Found* found = find(part);
+  const Found* found = find(part);
   if (found == nullptr) {
     throw TensorMismatch(
         tensor.name, fmt::format("{} has no tensor '{}': it was saved from another model", place(), name));
@@ -91,25 +127,48 @@ void HfSource::check_part(const HfTensor& tensor, const HfPart& part) const {
       fmt::format(
           "{}: tensor '{}' is {} [{}], this model needs F32, F16 or BF16 [{}]: it was saved from another "
           "model",
-          found->file.string(), name, stored.dtype, fmt::join(stored.shape, ", "),
+          found->file.string(), stored.name, stored.dtype, fmt::join(stored.shape, ", "),
           fmt::join(part.shape, ", ")));
 }
 
-void HfSource::check_nothing_else() const {
-  std::set<std::string> known;
-  for (const HfTensor& tensor : model_.tensors) {
-    for (const HfPart& part : tensor.parts) known.insert(name_in_file(part.name));
+bool HfSource::is_explained(const std::string& name, const Found& stored) const {
+  for (const HfCopy& copy : model_.copies) {
+    if (copy.name != name) continue;
+    const Found* original = find(copy.of);
+    if (original != nullptr) check_copy(stored, *original);
+    return true;
   }
-  for (const auto& [name, found] : files_.tensors()) {
-    const bool says_nothing = std::ranges::any_of(
-        model_.passed_over, [&name = name](const std::string& end) { return name.ends_with(end); });
-    if (known.contains(name) || says_nothing) continue;
+  for (const HfDerived& derived : model_.derived) {
+    if (!name.ends_with(derived.end)) continue;
+    check_derived(stored, derived);
+    return true;
+  }
+  const bool is_of_other_head = std::ranges::any_of(model_.unused, [&](const std::string& start) {
+    return name.starts_with(start) || (model_.prefix + name).starts_with(start);
+  });
+  if (is_of_other_head) unused_.insert(stored.tensor->name);
+  return is_of_other_head;
+}
+
+void HfSource::check_not_taken() const {
+  const std::set<std::string> parts = part_names();
+  for (const auto& [name, stored] : names_.all()) {
+    const Found& found = files_.tensors().at(stored);
+    if (parts.contains(name) || is_explained(name, found)) continue;
     throw TensorMismatch(
-        name,
+        stored,
         fmt::format("{} holds the tensor '{}', which this model does not have: it was saved from another "
                     "model",
-                    found.file.string(), name));
+                    found.file.string(), stored));
   }
+}
+
+std::vector<std::string> HfSource::notes() const {
+  std::vector<std::string> notes = describe_name_changes(name_changes_, place());
+  if (unused_.empty()) return notes;
+  notes.push_back(
+      fmt::format("{}: not used, as this model has no such head: {}", place(), fmt::join(unused_, ", ")));
+  return notes;
 }
 
 void HfSource::check(std::span<const SafetensorsEntry> wanted) const {
@@ -122,7 +181,8 @@ void HfSource::check(std::span<const SafetensorsEntry> wanted) const {
     TRIREME_CHECK(stacked_shape(tensor) == entry.shape, "{} gives '{}' as [{}], this model needs [{}]",
                   place(), entry.name, fmt::join(stacked_shape(tensor), ", "), fmt::join(entry.shape, ", "));
   }
-  check_nothing_else();
+  if (!is_compared_) check_not_taken();
+  is_compared_ = true;
 }
 
 void HfSource::copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const {

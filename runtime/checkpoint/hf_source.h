@@ -4,11 +4,14 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "runtime/checkpoint/hf_model.h"
 #include "runtime/checkpoint/new_head.h"
 #include "runtime/checkpoint/safetensors_folder.h"
+#include "runtime/checkpoint/tensor_names.h"
 #include "runtime/checkpoint/tensor_source.h"
 
 namespace trireme {
@@ -16,27 +19,42 @@ namespace trireme {
 /// Reads the mapped files in place: memory is that of what is copied out.
 class HfSource final : public TensorSource {
  public:
-  /// `new_head` as in SafetensorsSource. Throws what SafetensorsFolder does.
+  /// `new_head` as in SafetensorsSource. Throws what SafetensorsFolder does, and Error(kInvalidInput) for two
+  /// names of one tensor.
   HfSource(const std::filesystem::path& folder, HfModel model, NewHead new_head = {});
 
   std::string place() const override { return files_.path().string(); }
-  /// Names their tensors and files. Tensors may be in fp32, fp16 or bf16.
+  /// Names their tensors and files. Tensors may be in fp32, fp16 or bf16. The first call compares copies and
+  /// derived tensors with what the model has.
   void check(std::span<const SafetensorsEntry> wanted) const override;
   bool is_new(const std::string& name) const override;
+  std::vector<std::string> notes() const override;
   void copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const override;
 
  private:
-  /// Null: it is not there.
-  const SafetensorsFolder::Found* find(const HfPart& part) const;
+  using Found = SafetensorsFolder::Found;
+
+  std::set<std::string> part_names() const;
+  void add_names();
+  /// The tensor of this name in full; null: there is none.
+  const Found* find(const std::string& name) const;
+  /// A part, or the copy in its place; null: neither is there.
+  const Found* find(const HfPart& part) const;
   std::string name_in_file(const std::string& name) const;
   void check_part(const HfTensor& tensor, const HfPart& part) const;
-  void check_nothing_else() const;
+  void check_not_taken() const;
+  /// True where it was compared, or belongs to another head.
+  bool is_explained(const std::string& name, const Found& stored) const;
 
   SafetensorsFolder files_;
   HfModel model_;
   std::map<std::string, std::size_t> index_;  // our name -> tensor
+  TensorNames names_;                         // by name in full, with the model's prefix
+  std::set<std::string> name_changes_;
   bool has_prefix_ = false;
   NewHead new_head_;
+  mutable bool is_compared_ = false;
+  mutable std::set<std::string> unused_;  // tensors of other heads
 };
 
 }  // namespace trireme

@@ -123,8 +123,9 @@ void write_tensors(const MergedModel& tensors, const HfModel& model, DType dtype
 
 }  // namespace
 
-void write_hf_folder(const MergedModel& tensors, const HfModel& model, DType dtype, const fs::path& folder) {
-  PendingFolder pending(folder);
+void write_hf_folder(const MergedModel& tensors, const HfModel& model, DType dtype,
+                     const FolderPlace& place) {
+  PendingFolder pending(place);
   write_tensors(tensors, model, dtype, pending.path() / SafetensorsFolder::kFileName);
   nlohmann::ordered_json config = model.config;
   config["torch_dtype"] = float_format(dtype).torch_name;

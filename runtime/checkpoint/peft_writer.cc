@@ -140,11 +140,11 @@ nlohmann::ordered_json config_of(const PeftModel& model, const Contents& content
 }  // namespace
 
 void write_peft_folder(const SafetensorsReader& tensors, const PeftModel& model, DType dtype,
-                       const std::filesystem::path& folder) {
+                       const FolderPlace& place) {
   TRIREME_CHECK(!model.adapters.layers.empty(), "{}: the model has no adapters", tensors.path().string());
   const MergedModel checked(tensors, model.adapters);
   const Contents contents = contents_of(tensors, model, std::string(float_format(dtype).safetensors_name));
-  PendingFolder pending(folder);
+  PendingFolder pending(place);
   write_pieces(contents, dtype, pending.path() / kPeftModelFile);
   write_text_file(pending.path() / kPeftConfigFile, config_of(model, contents).dump(2) + "\n");
   pending.commit();

@@ -9,6 +9,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/checkpoint/hf_model.h"
 #include "runtime/checkpoint/merged_model.h"
+#include "runtime/checkpoint/pending_folder.h"
 
 namespace trireme {
 
@@ -26,6 +27,6 @@ struct PeftModel {
 /// several layers there, each has the A of all, and its rows of B. The folder appears whole. Throws as
 /// write_hf_folder() does.
 void write_peft_folder(const SafetensorsReader& tensors, const PeftModel& model, DType dtype,
-                       const std::filesystem::path& folder);
+                       const FolderPlace& place);
 
 }  // namespace trireme

@@ -33,11 +33,13 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
                 error.message());
 }
 
-PendingFolder::PendingFolder(const fs::path& place) : place_(normalized(place)) {
+PendingFolder::PendingFolder(const FolderPlace& place) : place_(normalized(place.folder)) {
   std::error_code error;
   const bool is_free =
       !fs::exists(place_, error) || (fs::is_directory(place_, error) && fs::is_empty(place_, error));
-  TRIREME_CHECK(is_free, "{} is there already: choose another folder, or remove it", place_.string());
+  is_there_ = !is_free && place.on_existing == OnExisting::kReplaceFiles && fs::is_directory(place_, error);
+  TRIREME_CHECK(is_free || is_there_, "{} is there already: choose another folder, or remove it",
+                place_.string());
   const std::string prefix = fmt::format(".{}.tmp-", place_.filename().string());
   remove_remains(prefix);
   const fs::path temporary = place_.parent_path() / (prefix + writer_mark());
@@ -53,6 +55,13 @@ PendingFolder::~PendingFolder() {
 
 void PendingFolder::commit() {
   sync_folder(temporary_);
+  if (is_there_) {
+    for (const auto& file : fs::directory_iterator(temporary_)) {
+      rename_or_throw(file.path(), place_ / file.path().filename());
+    }
+    sync_folder(place_);
+    return;
+  }
   rename_or_throw(temporary_, place_);
   temporary_.clear();
   sync_folder(place_.parent_path());

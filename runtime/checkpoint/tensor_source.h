@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_header.h"
@@ -37,6 +38,8 @@ class TensorSource {
   virtual void check(std::span<const SafetensorsEntry> wanted) const = 0;
   /// True for a tensor of ours that is not there and may stay as it was drawn: of a new head.
   virtual bool is_new(const std::string& /*name*/) const { return false; }
+  /// Lines for the log: how names were understood, what is left out. Complete after check().
+  virtual std::vector<std::string> notes() const { return {}; }
   /// Elements [first, first + out.size()) of the flat tensor `name`, one that check() was asked for.
   virtual void copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const = 0;
 };

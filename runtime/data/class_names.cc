@@ -66,6 +66,14 @@ std::string list_some(const std::vector<std::string>& names) {
   return text;
 }
 
+ClassNames first_classes(const ClassNames& known, const ClassNames& data) {
+  ClassNames first = known;
+  const bool begins_alike = data.names.size() <= known.names.size() &&
+                            std::equal(data.names.begin(), data.names.end(), known.names.begin());
+  if (begins_alike) first.names = data.names;
+  return first;
+}
+
 void check_same_classes(const ClassNames& a, const ClassNames& b, const std::string& advice) {
   if (a.names.empty() || b.names.empty() || a.names == b.names) return;
   const auto [at, unused] = std::ranges::mismatch(a.names, b.names);

@@ -19,6 +19,9 @@ std::vector<std::string> as_utf8(const std::vector<std::string>& names);
 /// the classes that only one of them has, and `advice`. Places without names agree with any.
 void check_same_classes(const ClassNames& a, const ClassNames& b, const std::string& advice);
 
+/// `known` without the classes at its end that `data` has no label for, where the others are the same.
+ClassNames first_classes(const ClassNames& known, const ClassNames& data);
+
 /// "'cat', 'dog' and 3 more"
 std::string list_some(const std::vector<std::string>& names);
 

@@ -2,6 +2,8 @@
 // shards of ranks.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "models/bert_hf.h"
 #include "models/gpt_hf.h"
 #include "models/llama_hf.h"
@@ -11,6 +13,7 @@
 #include "runtime/checkpoint/hf_source.h"
 #include "runtime/checkpoint/hf_writer.h"
 #include "runtime/checkpoint/safetensors_source.h"
+#include "runtime/ops/rope.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -110,18 +113,40 @@ TEST_P(OlderHfFiles, AreRead) {
       stored.push_back({part.name.substr(model.prefix.size()), "BF16", part.shape});
     }
   }
-  stored.push_back({gpt ? "h.1.attn.bias" : "layers.1.self_attn.rotary_emb.inv_freq", "F32", {3}});
-  stored.push_back({"lm_head.weight", "F32", {37, 21}});
+  // Values beside the zeros of the rest.
+  std::map<std::string, std::vector<float>> values;
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> shape, std::vector<float> numbers) {
+    stored.push_back({name, "F32", std::move(shape)});
+    values[name] = std::move(numbers);
+  };
+  if (gpt) {
+    add("h.1.attn.bias", {1, 1, 2, 2}, {1, 0, 1, 1});
+    add("h.1.attn.masked_bias", {}, {-1e4f});
+  } else {
+    const RopeFrequencies rope = ops::rope_frequencies(6, kLlama.rope_theta, kLlama.rope_scaling);
+    add("layers.1.self_attn.rotary_emb.inv_freq", {3}, {rope.frequencies, rope.frequencies + 3});
+  }
+  stored.push_back({"lm_head.weight", "F32", {37, gpt ? 21 : 36}});
   const auto message = [&] {
     const TemporaryFolder folder;
     SafetensorsWriter writer(folder / kModelFile, stored);
     for (const SafetensorsEntry& entry : stored) {
-      writer.append(std::vector<std::byte>(*safetensors_data_bytes(entry)));
+      if (values.contains(entry.name)) {
+        writer.append(values[entry.name]);
+      } else {
+        writer.append(std::vector<std::byte>(*safetensors_data_bytes(entry)));
+      }
     }
     writer.commit();
     return message_of([&] { HfSource(folder.path(), model).check(wanted); });
   };
   EXPECT_EQ(message(), "");
+  for (auto& [name, numbers] : values) {  // of another model
+    const std::vector<float> right = numbers;
+    numbers.back() *= 0.75f;
+    EXPECT_NE(message().find("tensor '" + name + "'"), std::string::npos) << message();
+    numbers = right;
+  }
   stored.push_back({gpt ? "h.2.attn.c_attn.bias" : "layers.2.mlp.up_proj.weight", "F32", {3}});
   EXPECT_NE(message(), "");
 }
@@ -266,14 +291,16 @@ TEST(VitHf, TheShapeComesBack) {
   EXPECT_EQ(vit_to_hf(vit).config, model.config);
   EXPECT_EQ(vit.norm_epsilon, 1e-12);
   EXPECT_EQ(vit.classes, 5);
-  // Names of classes may be any; a folder without them is of two.
-  EXPECT_EQ(vit_from_hf(
-                config_with(folder, model,
-                            {{"id2label",
-                              {{"0", "cat"}, {"1", "dog"}, {"2", nullptr}, {"3", nullptr}, {"4", nullptr}}}}))
-                .classes,
-            2);
-  EXPECT_EQ(vit_from_hf(config_with(folder, model, {{"id2label", nullptr}})).classes, 2);
+  // Names of classes may be any; a folder without them has two.
+  const nlohmann::json named{{"num_labels", nullptr}, {"label2id", nullptr}};
+  nlohmann::json pets = named;
+  pets["id2label"] = {{"0", "cat"}, {"1", "dog"}, {"2", nullptr}, {"3", nullptr}, {"4", nullptr}};
+  EXPECT_EQ(vit_from_hf(config_with(folder, model, pets)).classes, 2);
+  nlohmann::json none = named;
+  none["id2label"] = nullptr;
+  EXPECT_EQ(vit_from_hf(config_with(folder, model, none)).classes, 2);
+  none["num_labels"] = 7;
+  EXPECT_EQ(vit_from_hf(config_with(folder, model, none)).classes, 7);
 }
 
 TEST(VitHf, RefusesWhatIsComputedOtherwise) {
@@ -339,6 +366,26 @@ TEST(LlamaHf, RefusesWhatIsComputedOtherwise) {
             path + "rope_scaling.type is \"linear\", and this build has only \"default\" and \"llama3\"");
   EXPECT_EQ(message({{"rope_scaling", {{"factor", nullptr}}}}),
             path + "rope_scaling.factor is missing, and this build has only \"llama3\" with a number there");
+  // Two places for one value.
+  const std::string follow =
+      ": versions of transformers differ in which they follow, so correct one of them, or "
+      "take it out";
+  nlohmann::json scaling = llama_to_hf(kLlama).config.at("rope_scaling");
+  nlohmann::json newer = scaling;
+  newer["rope_theta"] = 100.0;
+  EXPECT_EQ(message({{"rope_parameters", newer}}), "");
+  newer["rope_theta"] = 50.0;
+  EXPECT_EQ(message({{"rope_parameters", newer}}),
+            path + "rope_theta is 100.0, which contradicts rope_parameters.rope_theta" + follow);
+  newer["rope_theta"] = 100.0;
+  newer["factor"] = 3.0;
+  EXPECT_NE(message({{"rope_parameters", newer}}).find("which contradicts rope_parameters" + follow),
+            std::string::npos);
+  EXPECT_EQ(message({{"rope_scaling", {{"rope_theta", 7.0}}}}),
+            path + "rope_theta is 100.0, which contradicts rope_scaling.rope_theta" + follow);
+  EXPECT_NE(message({{"rope_scaling", {{"type", "linear"}}}}), "");
+  EXPECT_EQ(message({{"partial_rotary_factor", 0.5}}),
+            path + "partial_rotary_factor is 0.5, and this build has only 1.0");
   EXPECT_EQ(message({{"hidden_size", "36"}}), path + "hidden_size is \"36\", not an integer from 1 to 2^31");
 }
 

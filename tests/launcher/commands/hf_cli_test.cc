@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/core.h>
+
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <vector>
 
 #include "runtime/checkpoint/float_data.h"
+#include "runtime/checkpoint/safetensors_writer.h"
 #include "tests/launcher/commands/cli_fixture.h"
 
 namespace trireme {
@@ -104,6 +108,147 @@ TEST_P(HfCli, Refusals) {
 INSTANTIATE_TEST_SUITE_P(Families, HfCli, ::testing::Values(kGpt, kLlama, kVit), [](const auto& param) {
   return std::string(param.param == kGpt ? "Gpt" : param.param == kVit ? "Vit" : "Llama");
 });
+
+TEST_F(Cli, ExportReplacesOnlyWhatItWrote) {
+  testing::write_file(scratch_ / "job.toml", std::string("[model]\n") + kGpt + kRest);
+  ASSERT_EQ(run({"train", "job.toml", "--out", "run"}).exit_code, 0);
+  const std::string config = testing::read_file(scratch_ / "run/config.toml");
+  const char* const others[] = {"run/config.toml", "run/checkpoints/step-000001/model.safetensors", "link"};
+  std::filesystem::create_symlink("nowhere", scratch_ / "link");
+  for (const char* other : others) {
+    EXPECT_THAT(refusal({"export", "run", "--out", other}),
+                AllOf(HasSubstr(std::string("--out ") + other + " is there already"), HasSubstr("--force")));
+  }
+  EXPECT_EQ(testing::read_file(scratch_ / "run/config.toml"), config);
+  ASSERT_EQ(run({"export", "run", "--out", "new.safetensors"}).exit_code, 0);
+  EXPECT_EQ(run({"export", "run", "--out", "new.safetensors"}).exit_code, 0);
+  testing::write_file(scratch_ / "notes.txt", "mine");
+  EXPECT_EQ(run({"export", "run", "--force", "--out", "notes.txt"}).exit_code, 0);
+  EXPECT_EQ(testing::read_file(scratch_ / "notes.txt"), testing::read_file(scratch_ / "new.safetensors"));
+
+  testing::write_file(scratch_ / "folder/notes.txt", "mine");
+  testing::write_file(scratch_ / "folder/config.json", "mine");
+  const std::vector<std::string> to_folder{"export", "run", "--format", "hf", "--out", "folder"};
+  EXPECT_THAT(refusal(to_folder), AllOf(HasSubstr("--out folder is there already"), HasSubstr("--force")));
+  EXPECT_EQ(testing::read_file(scratch_ / "folder/config.json"), "mine");
+  auto forced = to_folder;
+  forced.push_back("--force");
+  ASSERT_EQ(run(forced).exit_code, 0);
+  EXPECT_THAT(testing::read_file(scratch_ / "folder/config.json"), HasSubstr("GPT2LMHeadModel"));
+  EXPECT_EQ(testing::read_file(scratch_ / "folder/notes.txt"), "mine");
+  EXPECT_TRUE(std::filesystem::exists(scratch_ / "folder/model.safetensors"));
+}
+
+class ClassNamesCli : public Cli {
+ protected:
+  void SetUp() override {
+    write_documents("data", "neg", "pos");
+    ASSERT_EQ(
+        run(train("first", "name = \"bert\"\nlayers = 1\nhidden = 16\nheads = 2\nseq_len = 32\n")).exit_code,
+        0);
+    ASSERT_EQ(run({"export", "first", "--format", "hf", "--out", "hf"}).exit_code, 0);
+  }
+  void write_documents(const std::string& data, const std::string& first, const std::string& second) {
+    std::string lines;
+    for (int i = 0; i < 12; ++i) lines += fmt::format("{}\tsample {}\n", i % 2 == 0 ? first : second, i);
+    testing::write_file(scratch_ / (data + ".tsv"), lines);
+    ASSERT_EQ(run({"data", "documents", data + ".tsv", "--out", data}).exit_code, 0);
+  }
+  /// A step that changes no parameter.
+  std::vector<std::string> train(const std::string& out, const std::string& model,
+                                 const std::string& data = "data") {
+    testing::write_file(
+        scratch_ / (out + ".toml"),
+        "[model]\ntask = \"classify\"\n" + model + "[data]\nkind = \"documents\"\ntrain = \"" + data +
+            "\"\n[train]\nsteps = 1\nglobal_batch = 2\nmicro_batch = 1\n[parallel]\nthreads = 1\n"
+            "[optimizer]\nname = \"sgd\"\nlr = 1e-40\nweight_decay = 0\n");
+    return {"train", out + ".toml", "--out", out};
+  }
+  /// A copy of "hf" whose classes come in the other order.
+  void write_swapped(const std::string& out) {
+    std::string config = testing::read_file(scratch_ / "hf/config.json");
+    auto json = nlohmann::json::parse(config);
+    json["id2label"] = {{"0", "pos"}, {"1", "neg"}};
+    json["label2id"] = {{"pos", 0}, {"neg", 1}};
+    testing::write_file(scratch_ / out / "config.json", json.dump());
+    const SafetensorsReader file(scratch_ / "hf/model.safetensors");
+    SafetensorsWriter writer(scratch_ / out / "model.safetensors",
+                             {file.tensors().begin(), file.tensors().end()}, {{"format", "pt"}});
+    for (const SafetensorsTensor& tensor : file.tensors()) {
+      const std::size_t half = tensor.data.size() / 2;
+      const bool is_class_head = tensor.name.starts_with("classifier.");
+      writer.append(tensor.data.subspan(is_class_head ? half : 0, is_class_head ? half : tensor.data.size()));
+      if (is_class_head) writer.append(tensor.data.first(half));
+    }
+    writer.commit();
+  }
+};
+
+TEST_F(ClassNamesCli, AHeadComesInTheOrderOfTheData) {
+  EXPECT_THAT(testing::read_file(scratch_ / "hf/config.json"),
+              AllOf(HasSubstr("\"0\": \"neg\",\n    \"1\": \"pos\""), HasSubstr("\"pos\": 1")));
+  write_swapped("swapped");
+  const ProgramResult result = run(train("second", "from = \"hf:swapped\"\ninit_from = \"swapped\"\n"));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("the rows of the class head are put in the order of data: 'neg', 'pos'; "
+                                    "swapped has 'pos', 'neg'"));
+  ASSERT_EQ(run({"export", "second", "--format", "hf", "--out", "again"}).exit_code, 0);
+  EXPECT_EQ(testing::read_file(scratch_ / "again/config.json"),
+            testing::read_file(scratch_ / "hf/config.json"));
+  // Zeros may have changed their signs: compared as numbers.
+  const SafetensorsReader again(scratch_ / "again/model.safetensors"),
+      first(scratch_ / "hf/model.safetensors");
+  for (const SafetensorsTensor& tensor : first.tensors()) {
+    std::vector<float> expected(tensor.num_elems), values(tensor.num_elems);
+    first.copy_floats(tensor.name, 0, expected);
+    again.copy_floats(tensor.name, 0, values);
+    EXPECT_EQ(values, expected) << tensor.name;
+  }
+}
+
+TEST_F(ClassNamesCli, OtherClassesAreRefused) {
+  write_documents("other", "bad", "good");
+  ASSERT_EQ(run({"export", "first", "--out", "first.safetensors"}).exit_code, 0);
+  const std::string shape = "name = \"bert\"\nlayers = 1\nhidden = 16\nheads = 2\nseq_len = 32\n";
+  for (const std::string from :
+       {"first", "hf", "first.safetensors", "first/checkpoints/step-000001/model.safetensors"}) {
+    const std::string model = shape + "init_from = \"" + from + "\"\n";
+    EXPECT_THAT(
+        refusal(train("x", model, "other")),
+        AllOf(HasSubstr("model.init_from: the classes of the weights and of the data differ"),
+              HasSubstr("'neg', 'pos'"), HasSubstr("'bad', 'good'"), HasSubstr("model.new_head = true")))
+        << from;
+    EXPECT_EQ(run(train("y", model, "data")).exit_code, 0) << from;
+    std::filesystem::remove_all(scratch_ / "y");
+  }
+  EXPECT_EQ(run(train("z", shape + "init_from = \"first\"\nnew_head = true\n", "other")).exit_code, 0);
+}
+
+// Three classes, which config.json counts and does not name; the documents have two of them.
+TEST_F(ClassNamesCli, LabelsAreCountedByTheFolder) {
+  auto json = nlohmann::json::parse(testing::read_file(scratch_ / "hf/config.json"));
+  json.erase("id2label");
+  json.erase("label2id");
+  json["num_labels"] = 3;
+  testing::write_file(scratch_ / "three/config.json", json.dump());
+  const SafetensorsReader file(scratch_ / "hf/model.safetensors");
+  std::vector<SafetensorsEntry> entries(file.tensors().begin(), file.tensors().end());
+  for (SafetensorsEntry& entry : entries) {
+    if (entry.name.starts_with("classifier.")) entry.shape[0] = 3;
+  }
+  SafetensorsWriter writer(scratch_ / "three/model.safetensors", entries);
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    writer.append(tensor.data);
+    if (tensor.name.starts_with("classifier.")) writer.append(tensor.data.first(tensor.data.size() / 2));
+  }
+  writer.commit();
+  const ProgramResult result = run(train("three-run", "from = \"hf:three\"\ninit_from = \"three\"\n"));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("the data names 2 of the 3 classes"));
+  ASSERT_EQ(run({"export", "three-run", "--format", "hf", "--out", "out"}).exit_code, 0);
+  EXPECT_THAT(testing::read_file(scratch_ / "out/config.json"),
+              HasSubstr("\"0\": \"neg\",\n    \"1\": \"pos\",\n    \"2\": \"LABEL_2\""));
+}
 
 TEST_F(Cli, ModelsWithoutAFormInHuggingFacesFormatAreRefused) {
   testing::write_file(scratch_ / "job.toml", std::string("[model]\nname = \"resnet20\"\n") + kRest);

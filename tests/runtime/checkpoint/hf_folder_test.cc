@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "runtime/checkpoint/hf_config.h"
+#include "runtime/checkpoint/hf_labels.h"
 #include "runtime/checkpoint/hf_source.h"
 #include "runtime/checkpoint/hf_writer.h"
 #include "runtime/checkpoint/safetensors_writer.h"
@@ -28,7 +29,9 @@ HfModel small_model() {
                       {"transposed", {{"net.t", {70, 131}, true}}},
                       {"plain", {{"net.p", {9}}}},
                       {"head", {{"top", {4, 7}}}}},
-          .passed_over = {".mask"}};
+          .copies = {{"net.p_again", "net.p"}},
+          .derived = {derived_causal_mask(".mask")},
+          .unused = {"net.other_head."}};
 }
 
 const std::vector<SafetensorsEntry> kOurs{{"stacked", "F32", {10, 7}},
@@ -203,12 +206,90 @@ TEST_F(HfFolder, NamesWhatIsMissingMisshapenOrTooMuch) {
   EXPECT_THAT(check_message(changed("net.p", [](auto& entry) { entry.dtype = "F64"; })),
               HasSubstr("tensor 'net.p' is F64 [9], this model needs F32, F16 or BF16 [9]"));
   auto more = their_entries();
-  more.push_back({"net.h.0.mask", "U8", {3}});
+  more.push_back({"net.other_head.weight", "U8", {3}});
   EXPECT_EQ(check_message(more), "");
   more.push_back({"net.h.0.bias", "F32", {3}});
   EXPECT_THAT(check_message(more),
               HasSubstr("in/model.safetensors holds the tensor 'net.h.0.bias', which this "
                         "model does not have"));
+}
+
+/// Writes `entries` to "in", of ones.
+void write_ones(const TemporaryFolder& folder, const std::vector<SafetensorsEntry>& entries, float value) {
+  write_file(folder / "in/model.safetensors", "");
+  SafetensorsWriter writer(folder / "in/model.safetensors", entries);
+  for (const SafetensorsEntry& entry : entries) writer.append(std::vector<float>(elems_of(entry), value));
+  writer.commit();
+}
+
+TEST_F(HfFolder, WhatIsNotTakenIsCompared) {
+  const auto entries_with = [](SafetensorsEntry entry) {
+    auto entries = their_entries();
+    entries.push_back(std::move(entry));
+    return entries;
+  };
+  const auto message = [&](const SafetensorsEntry& entry, float value) {
+    write_ones(folder_, entries_with(entry), value);
+    return message_of([&] { HfSource(folder_ / "in", small_model()).check(kOurs); });
+  };
+  EXPECT_EQ(message({"net.p_again", "F32", {9}}, 1.0f), "");
+  EXPECT_THAT(
+      message({"net.p_again", "F32", {3, 3}}, 1.0f),
+      AllOf(HasSubstr("tensor 'net.p_again' is not equal to 'net.p'"), HasSubstr("F32 [3, 3] and F32 [9]")));
+  write_tensors(folder_ / "in/model.safetensors", entries_with({"net.p_again", "BF16", {9}}));  // zeros
+  EXPECT_EQ(message_of([&] { HfSource(folder_ / "in", small_model()).check(kOurs); }), "");
+  {
+    const auto entries = entries_with({"net.p_again", "F32", {9}});
+    SafetensorsWriter writer(folder_ / "in/model.safetensors", entries);
+    for (const SafetensorsEntry& entry : entries) {
+      std::vector<float> values(elems_of(entry));
+      if (entry.name == "net.p_again") values[7] = 0.5f;
+      writer.append(values);
+    }
+    writer.commit();
+  }
+  EXPECT_THAT(message_of([&] { HfSource(folder_ / "in", small_model()).check(kOurs); }),
+              AllOf(HasSubstr("element 7 is 0.5 and 0"), HasSubstr("set tie_word_embeddings to false")));
+
+  EXPECT_EQ(message({"net.h.0.mask", "F32", {1, 1, 1, 1}}, 1.0f), "");
+  EXPECT_THAT(message({"net.h.0.mask", "F32", {1, 1, 2, 2}}, 1.0f),
+              AllOf(HasSubstr("element 1 of tensor 'net.h.0.mask' [1, 1, 2, 2] is 1"),
+                    HasSubstr("this build computes with the causal mask")));
+}
+
+// A file may have the copy alone.
+TEST_F(HfFolder, ACopyStandsInForItsOriginal) {
+  write_ones(folder_, changed("net.p", [](auto& entry) { entry.name = "net.p_again"; }), 3.0f);
+  const HfSource source(folder_ / "in", small_model());
+  EXPECT_EQ(message_of([&] { source.check(kOurs); }), "");
+  std::vector<float> values(9);
+  source.copy_floats("plain", 0, values);
+  EXPECT_EQ(values, std::vector<float>(9, 3.0f));
+}
+
+TEST_F(HfFolder, NamesOfWrappersAndOfOldFormatsAreUnderstood) {
+  HfModel model = small_model();
+  model.tensors[2].parts[0].name = "net.norm.weight";
+  model.copies.clear();
+  const std::string stored[] = {"module.net.norm.gamma", "_orig_mod.module.net.norm.weight",
+                                "net._orig_mod.norm.weight", "module._orig_mod.norm.gamma"};
+  for (const std::string& name : stored) {
+    auto entries = their_entries();
+    for (SafetensorsEntry& entry : entries) {
+      if (entry.name == "net.p") entry.name = name;
+    }
+    write_ones(folder_, entries, 2.0f);
+    const HfSource source(folder_ / "in", model);
+    EXPECT_EQ(message_of([&] { source.check(kOurs); }), "") << name;
+    ASSERT_EQ(source.notes().size(), 1u) << name;
+    EXPECT_THAT(source.notes()[0], HasSubstr("names of tensors are read with")) << name;
+  }
+  auto both = their_entries();
+  both.push_back({"net.norm.weight", "F32", {9}});
+  both.push_back({"net.norm.gamma", "F32", {9}});
+  write_ones(folder_, both, 1.0f);
+  EXPECT_THAT(message_of([&] { HfSource(folder_ / "in", model); }),
+              AllOf(HasSubstr("'net.norm.gamma'"), HasSubstr("'net.norm.weight', two names of one tensor")));
 }
 
 // What a model without its head saves.
@@ -280,6 +361,65 @@ TEST_F(HfFolder, ReadsShards) {
   EXPECT_THAT(open_message(), AllOf(HasSubstr("is in two shards"), HasSubstr("in/one"), HasSubstr("in/two")));
   write_file(in / "two", "no safetensors");
   EXPECT_THAT(open_message(), HasSubstr("in/two is damaged"));
+}
+
+TEST_F(HfFolder, LabelsAgree) {
+  const auto labels = [&](const std::string& text) {
+    write_file(folder_ / "c/config.json", text);
+    return read_labels(HfConfig(folder_ / "c"));
+  };
+  const auto message = [&](const std::string& text) { return message_of([&] { labels(text); }); };
+  EXPECT_EQ(labels("{}").count, 0);
+  EXPECT_EQ(labels(R"({"num_labels": 3})").count, 3);
+  EXPECT_TRUE(labels(R"({"id2label": {"0": "LABEL_0", "1": "LABEL_1"}})").names.empty());
+  const std::vector<std::string> names{"neg", "pos"};
+  EXPECT_EQ(labels(R"({"num_labels": 2, "id2label": {"1": "pos", "0": "neg"}})").names, names);
+  EXPECT_EQ(labels(R"({"label2id": {"pos": "1", "neg": 0}})").names, names);
+  // Two classes of ImageNet are called crane.
+  EXPECT_EQ(labels(R"({"id2label": {"0": "crane", "1": "crane"}, "label2id": {"crane": 1}})").count, 2);
+
+  EXPECT_THAT(message(R"({"num_labels": 3, "id2label": {"0": "a", "1": "b"}})"),
+              HasSubstr("c/config.json: num_labels is 3, which contradicts id2label"));
+  EXPECT_THAT(message(R"({"_num_labels": 3, "id2label": {"0": "a", "1": "b"}})"),
+              HasSubstr("_num_labels is 3"));
+  EXPECT_THAT(message(R"({"id2label": {"0": "a", "1": "b"}, "label2id": {"a": 1, "b": 0}})"),
+              HasSubstr("which contradicts id2label"));
+  EXPECT_THAT(message(R"({"id2label": {"0": "a", "1": "b"}, "label2id": {"a": 0}})"), HasSubstr("label2id"));
+  EXPECT_THAT(message(R"({"id2label": {"1": "a", "2": "b"}})"), HasSubstr("labels are numbered from 0 on"));
+  EXPECT_THAT(message(R"({"id2label": {"0": "a", "00": "b"}})"), HasSubstr("no name for the label 1"));
+  EXPECT_THAT(message(R"({"id2label": {"0": "a", "1": null}})"), HasSubstr("is no text"));
+  EXPECT_THAT(message(R"({"label2id": {"a": 0, "b": 5}})"), HasSubstr("label2id"));
+  EXPECT_THAT(message(R"({"id2label": ["a", "b"]})"), HasSubstr("not an object with entries"));
+  EXPECT_THAT(message_of([&] {
+                write_file(folder_ / "c/config.json", R"({"problem_type": "regression", "num_labels": 2})");
+                read_classes(HfConfig(folder_ / "c"));
+              }),
+              HasSubstr("problem_type is \"regression\""));
+
+  nlohmann::ordered_json written;
+  set_labels(written, 3, names);
+  write_file(folder_ / "c/config.json", written.dump());
+  EXPECT_EQ(read_labels(HfConfig(folder_ / "c")).names, (std::vector<std::string>{"neg", "pos", "LABEL_2"}));
+}
+
+TEST_F(HfFolder, KeysThatNobodyReadsAreSettled) {
+  const auto settle = [&](const std::string& text) {
+    write_file(folder_ / "c/config.json", text);
+    const HfConfig config(folder_ / "c");
+    config.count("n", 1);
+    (void)config.object("rope").positive("theta", 1.0);
+    config.settle({});
+    return config;
+  };
+  const HfConfig known = settle(R"({"n": 2, "use_cache": true, "rope": {"theta": 2.0}, "auto_map": null})");
+  EXPECT_TRUE(known.notes().empty());
+  EXPECT_EQ(known.idle().at("use_cache"), "what a call returns");
+  EXPECT_THAT(settle(R"({"mine": 1, "rope": {"theta": 1.0, "extra": "x"}})").notes().at(0),
+              AllOf(HasSubstr("c/config.json: mine is 1, rope.extra is \"x\": not known here")));
+  EXPECT_THAT(settle(R"({"attn_pdrop": 0.1, "resid_pdrop": 0.0})").notes().at(0),
+              HasSubstr("attn_pdrop is 0.1: dropout is a choice of the training"));
+  EXPECT_THAT(message_of([&] { settle(R"({"quantization_config": {"bits": 4}})"); }),
+              HasSubstr("quantization_config is {\"bits\":4}, and this build has only models without it"));
 }
 
 TEST_F(HfFolder, ConfigurationsNameFileAndKey) {
