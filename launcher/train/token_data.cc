@@ -194,9 +194,9 @@ std::int64_t vocab_of_data(const DataSection& data) {
   TRIREME_CHECK(
       has_tokens,
       "model.vocab is not known: data of this data.kind has no tokenizer; give model.vocab or model.size");
-  if (const auto prepared = find_prepared_data(data.train)) return prepared->info.vocab_size;
   TRIREME_CHECK(!data.train.empty(),
                 "data.train is missing: name a folder that `trireme data` wrote, or token shards");
+  if (const auto prepared = find_prepared_data(data.train)) return prepared->info.vocab_size;
   try {
     for (const fs::path& shard : find_token_shards(data.train)) const TokenFile opened(shard);
   } catch (const Error& error) {

@@ -60,15 +60,18 @@ void add_split(const Json& json, BpeModel& model) {
   }
 }
 
-void add_pre_tokenizer(const Json& json, BpeModel& model) {
+/// `is_byte_level`: text has become bytes; a pattern behind that would cut their characters.
+void add_pre_tokenizer(const Json& json, BpeModel& model, bool& is_byte_level) {
   if (json.is_null()) return;
   const std::string type = json.at("type").get<std::string>();
   if (type == "Sequence") {
-    for (const Json& part : json.at("pretokenizers")) add_pre_tokenizer(part, model);
+    for (const Json& part : json.at("pretokenizers")) add_pre_tokenizer(part, model, is_byte_level);
   } else if (type == "Split") {
+    TRIREME_CHECK(!is_byte_level, "its pre-tokenizer has a Split behind ByteLevel, which is not known here");
     add_split(json, model);
   } else if (type == "ByteLevel") {
     expect(json, "add_prefix_space", {false});
+    is_byte_level = true;
     if (json.value("use_regex", true)) model.patterns.push_back(pcre_of_onig(kGpt2Pattern));
   } else {
     throw Error(ErrorCode::kInvalidInput,
@@ -163,7 +166,9 @@ BpeModel from_tokenizer_json(std::string text) {
   read_vocabulary(bpe.at("vocab"), model);
   read_merges(bpe.at("merges"), model);
   model.learned.whole_pieces = bpe.value("ignore_merges", false);
-  add_pre_tokenizer(json.value("pre_tokenizer", Json()), model);
+  bool is_byte_level = false;
+  add_pre_tokenizer(json.value("pre_tokenizer", Json()), model, is_byte_level);
+  TRIREME_CHECK(is_byte_level, "its pre-tokenizer has no ByteLevel: known is byte-level BPE");
   read_added(json.value("added_tokens", Json::array()), model);
   model.text = std::move(text);
   return model;

@@ -178,6 +178,11 @@ TEST_F(BpeTokenizerTest, NamesWhatItDoesNotKnow) {
   expect_named(changed("/normalizer", {{"type", "NFC"}}), "NFC");
   expect_named(changed("/pre_tokenizer", {{"type", "Whitespace"}}), "Whitespace");
   expect_named(changed("/pre_tokenizer/add_prefix_space", true), "add_prefix_space");
+  expect_named(changed("/pre_tokenizer", nullptr), "no ByteLevel");
+  const json split = {{"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "Isolated"}};
+  const json byte_level = small_["pre_tokenizer"];
+  expect_named(changed("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {byte_level, split}}}),
+               "Split behind ByteLevel");
   expect_named(changed("/added_tokens/0/lstrip", true), "lstrip");
   expect_named(changed("/model/merges/0", "h"), "merge 0");
   expect_named(changed("/model/merges/0", "q z"), "\"qz\"");
