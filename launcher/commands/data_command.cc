@@ -1,5 +1,7 @@
 // trireme data text INPUT... --out DIR [--tokenizer bytes|MODEL] [--train-tokenizer N] [--eval-fraction F]
+//     [--as-text]
 // trireme data documents FILE... --out DIR [--tokenizer bytes|MODEL] [--unlabelled] [--eval-fraction F]
+//     [--as-text]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -27,13 +29,16 @@ struct TextArguments {
   std::string tokenizer = "bytes";
   std::int64_t train_vocab = 0;
   double eval_fraction = 0.1;
+  bool as_text = false;
 };
+
+constexpr const char* kAsTextHelp = "Take JSON records for text, braces and keys included";
 
 /// Trains a vocabulary on the inputs. Returns the model's path, in the output folder.
 std::string train_tokenizer(const TextArguments& arguments, const PrepareTextOptions& options) {
-  const TextSources sources = find_text(options.inputs, options.output);
-  TRIREME_CHECK(!sources.files.empty(), "--train-tokenizer: no text was found in {}",
-                arguments.inputs.front());
+  const TextSources sources =
+      find_text({.inputs = options.inputs, .exclude = options.output, .json_as_text = options.json_as_text});
+  check_found(sources, options.inputs, /*lines=*/false);
   std::error_code error;
   std::filesystem::create_directories(options.output, error);
   TRIREME_CHECK(!error, "cannot make the output folder {}: {}", arguments.out, error.message());
@@ -47,11 +52,7 @@ void print_summary(const PrepareTextSummary& summary, const std::string& out) {
   fmt::print("{}: {} training and {} evaluation tokens, vocabulary {} ({}), from {} files, {}\n", out,
              info.train_tokens, info.eval_tokens, info.vocab_size, info.tokenizer, info.source_files,
              format_bytes(info.source_bytes));
-  const std::int64_t num_skipped = info.skipped_binary_files + summary.skipped_empty_files;
-  if (num_skipped > 0) {
-    fmt::print("skipped: {} binary and {} empty files\n", info.skipped_binary_files,
-               summary.skipped_empty_files);
-  }
+  for (const std::string& note : describe(summary.notes, /*lines=*/false)) log_warning(note);
   if (!summary.lossless) {
     log_warning(
         "the tokenizer does not give the text back unchanged: its model normalises, line ends perhaps");
@@ -64,15 +65,18 @@ struct DocumentsArguments {
   std::string tokenizer = "bytes";
   bool unlabelled = false;
   double eval_fraction = 0.1;
+  bool as_text = false;
 };
 
 ExitCode run_data_documents(const DocumentsArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme data` runs alone: leave out mpirun");
-  const DatasetInfo info = prepare_documents({.inputs = {arguments.inputs.begin(), arguments.inputs.end()},
-                                              .output = arguments.out,
-                                              .tokenizer = arguments.tokenizer,
-                                              .labelled = !arguments.unlabelled,
-                                              .eval_fraction = arguments.eval_fraction});
+  const auto [info, notes] = prepare_documents({.inputs = {arguments.inputs.begin(), arguments.inputs.end()},
+                                                .output = arguments.out,
+                                                .tokenizer = arguments.tokenizer,
+                                                .labelled = !arguments.unlabelled,
+                                                .eval_fraction = arguments.eval_fraction,
+                                                .json_as_text = arguments.as_text});
+  for (const std::string& note : describe(notes, /*lines=*/true)) log_warning(note);
   fmt::print(
       "{}: {} training and {} evaluation documents of {} and {} tokens, {} classes, vocabulary {} ({})\n",
       arguments.out, info.train_documents, info.eval_documents, info.train_tokens, info.eval_tokens,
@@ -86,7 +90,8 @@ void add_documents_command(CLI::App& data, Command& chosen) {
       data.add_subcommand("documents", "Turn lines of text, each with a label, into documents for BERT");
   command
       ->add_option("FILE", arguments->inputs,
-                   "Files of lines \"label TAB text\", or \"label TAB text TAB second text\"")
+                   "Files, or folders of files, of lines \"label TAB text\", or \"label TAB text TAB second "
+                   "text\", in UTF-8")
       ->required();
   command
       ->add_option("--out", arguments->out,
@@ -96,6 +101,7 @@ void add_documents_command(CLI::App& data, Command& chosen) {
   command->add_flag("--unlabelled", arguments->unlabelled, "The lines have no labels: \"text\"");
   command->add_option("--eval-fraction", arguments->eval_fraction,
                       "Part of the documents, spread evenly, that is kept for evaluation (default: 0.1)");
+  command->add_flag("--as-text", arguments->as_text, kAsTextHelp);
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_data_documents(*arguments, launch); };
   });
@@ -106,7 +112,8 @@ ExitCode run_data_text(const TextArguments& arguments, const LaunchEnvironment& 
   PrepareTextOptions options{.inputs = {arguments.inputs.begin(), arguments.inputs.end()},
                              .output = arguments.out,
                              .tokenizer = arguments.tokenizer,
-                             .eval_fraction = arguments.eval_fraction};
+                             .eval_fraction = arguments.eval_fraction,
+                             .json_as_text = arguments.as_text};
   if (arguments.train_vocab > 0) options.tokenizer = train_tokenizer(arguments, options);
   std::function<void(const PrepareTextProgress&)> progress;
   if (output_is_terminal(launch)) {
@@ -130,18 +137,19 @@ void add_data_command(CLI::App& app, Command& chosen) {
   add_documents_command(*data, chosen);
   auto arguments = std::make_shared<TextArguments>();
   CLI::App* text = data->add_subcommand("text", "Turn files and folders of text into token shards");
-  text->add_option("INPUT", arguments->inputs, "Files and folders of text")->required();
+  text->add_option("INPUT", arguments->inputs, "Files and folders of text in UTF-8")->required();
   text->add_option("--out", arguments->out, "Folder for train.bin, eval.bin and dataset.json")->required();
   auto* tokenizer = text->add_option(
       "--tokenizer", arguments->tokenizer,
-      "\"bytes\", a sentencepiece model, or byte-level BPE: tokenizer.json, or a folder with it or with "
-      "vocab.json and merges.txt (default: bytes)");
+      "\"bytes\", a sentencepiece model, byte-level BPE (tokenizer.json), or a folder with tokenizer.json, "
+      "tokenizer.model, or vocab.json and merges.txt (default: bytes)");
   text->add_option("--train-tokenizer", arguments->train_vocab,
                    "Train a byte-pair vocabulary of this many tokens on the inputs first, and use it")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}))
       ->excludes(tokenizer);
   text->add_option("--eval-fraction", arguments->eval_fraction,
                    "Part of the tokens, the last ones, that is kept for evaluation (default: 0.1)");
+  text->add_flag("--as-text", arguments->as_text, kAsTextHelp);
   text->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_data_text(*arguments, launch); };
   });

@@ -52,11 +52,16 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
            "`trireme data documents`, for BERT. `images`: labelled pictures, for ResNets, ViTs and CCTs. "
            "`synthetic`: random tokens or images, for speed measurements.")
       .add("train", &D::train, any(),
-           "A `.bin` token shard, a folder of them, or a folder that `trireme data text` wrote (its "
-           "train.bin). Of images: a folder of class folders of JPEG and PNG files, or a folder of CIFAR's "
+           "A `.bin` token shard, a folder of them, a pattern such as `shards/fineweb_train_*.bin`, or a "
+           "folder "
+           "that `trireme data text` wrote (its train.bin). Of images: a folder of class folders of JPEG and "
+           "PNG files, or a folder of CIFAR's "
            "or MNIST's binary files. Relative to the working directory.")
       .add("eval", &D::eval, any(),
            "The same for evaluation (eval.bin, or the test files, of such a folder). Empty: no evaluation.")
+      .add("allow_eval_in_train", &D::allow_eval_in_train, any(),
+           "Files of `eval` may be among those of `train`, under whatever names and links. false: they are "
+           "refused.")
       .add_string_or_number(
           "workers", &D::workers, "\"auto\" or a number from 0 to 256",
           "Threads a rank that read and decode ahead of the training. `auto`: for images as "

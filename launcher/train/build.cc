@@ -6,6 +6,7 @@
 
 #include "launcher/families/model_family.h"
 #include "launcher/families/tensor_chunks.h"
+#include "launcher/train/eval_in_train.h"
 #include "launcher/train/lora.h"
 #include "launcher/train/parameter_patterns.h"
 #include "parallel/foresee/accumulation_choice.h"
@@ -171,7 +172,9 @@ int num_data_workers(const JobConfig& config, int threads) {
 }
 
 JobData open_data(const JobConfig& config, bool read_whole) {
-  return family_of(config.model).data.open(config, read_whole);
+  JobData data = family_of(config.model).data.open(config, read_whole);
+  if (read_whole) check_eval_not_in_train(config, data);
+  return data;
 }
 
 JobData open_eval_data(const JobConfig& config) {

@@ -9,6 +9,7 @@
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
+#include "runtime/data/token_shards.h"
 
 namespace trireme {
 namespace {
@@ -184,14 +185,27 @@ std::optional<PreparedData> find_prepared_data(const fs::path& path) {
   return PreparedData{folder, read_dataset_info(folder)};
 }
 
+std::vector<fs::path> token_files(const std::string& path, TokenPart part) {
+  return find_token_shards(shards_of(path, part == TokenPart::kTrain ? "train.bin" : "eval.bin"));
+}
+
 std::int64_t vocab_of_data(const DataSection& data) {
   const bool has_tokens = data.kind == DataKind::kTokens || data.kind == DataKind::kDocuments;
-  const auto prepared = has_tokens ? find_prepared_data(data.train) : std::nullopt;
-  TRIREME_CHECK(prepared,
-                "model.vocab is not known: give it, or model.size, or data.train = a folder that `trireme "
-                "data` wrote (data.train = \"{}\" has no {})",
-                data.train, DatasetInfo::kFileName);
-  return prepared->info.vocab_size;
+  TRIREME_CHECK(
+      has_tokens,
+      "model.vocab is not known: data of this data.kind has no tokenizer; give model.vocab or model.size");
+  TRIREME_CHECK(!data.train.empty(),
+                "data.train is missing: name a folder that `trireme data` wrote, or token shards");
+  if (const auto prepared = find_prepared_data(data.train)) return prepared->info.vocab_size;
+  try {
+    for (const fs::path& shard : find_token_shards(data.train)) const TokenFile opened(shard);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("data.train: {}", error.what()), error.where());
+  }
+  throw Error(ErrorCode::kInvalidInput,
+              "model.vocab is not known: data.train = \"{}\" is token shards without a {}, which do not say "
+              "their vocabulary; give model.vocab (50257 for GPT-2's tokens) or model.size",
+              data.train, DatasetInfo::kFileName);
 }
 
 const DataModule kTokenData{.kind = DataKind::kTokens,

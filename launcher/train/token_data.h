@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "launcher/train/data_module.h"
 #include "runtime/data/dataset_info.h"
@@ -21,7 +23,12 @@ struct PreparedData {
 };
 std::optional<PreparedData> find_prepared_data(const std::filesystem::path& path);
 
-/// The tokenizer's, of prepared tokens. Throws Error(kInvalidInput) where there are none.
+/// The files of tokens that data.train or data.eval names.
+enum class TokenPart : std::uint8_t { kTrain, kEval };
+std::vector<std::filesystem::path> token_files(const std::string& path, TokenPart part);
+
+/// The tokenizer's, of prepared tokens. Throws Error(kInvalidInput) where there are none, saying what is
+/// there instead.
 std::int64_t vocab_of_data(const DataSection& data);
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include "runtime/base/error.h"
 
@@ -42,6 +43,14 @@ RegularFile::RegularFile(const std::filesystem::path& path, const char* what) {
 
 RegularFile::~RegularFile() {
   ::close(fd_);
+}
+
+std::string describe_missing(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::current_path(error);
+  return path.is_absolute() || error
+             ? fmt::format("{} does not exist", path.string())
+             : fmt::format("{} does not exist (working directory: {})", path.string(), folder.string());
 }
 
 std::string read_text_file(const TextFile& file) {

@@ -26,6 +26,10 @@ class RegularFile {
   std::size_t size_ = 0;
 };
 
+/// "data/a.bin does not exist (working directory: /home/me)", for a relative path; an absolute one stands
+/// alone.
+std::string describe_missing(const std::filesystem::path& path);
+
 /// A file that is read into memory whole.
 struct TextFile {
   std::filesystem::path path;

@@ -1,8 +1,13 @@
 #include "runtime/checkpoint/safetensors_folder.h"
 
+#include <algorithm>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_format.h"
+#include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
@@ -30,6 +35,30 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   return shards;
 }
 
+/// The end of a sentence: which file of weights a folder has instead, and what to do.
+std::string describe_other_weights(const fs::path& folder) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    files.push_back(entry->path());
+  }
+  std::ranges::sort(files);
+  for (const fs::path& file : files) {
+    static constexpr std::string_view kEndings[] = {".bin", ".pth", ".pt",  ".ckpt",        ".gguf",
+                                                    ".h5",  ".npz", ".npy", ".safetensors", ".msgpack"};
+    if (std::ranges::find(kEndings, file.extension()) == std::end(kEndings)) continue;
+    if (file.extension() == ".safetensors")
+      return fmt::format("; it has {}, which is read under the name {}", file.filename().string(),
+                         SafetensorsFolder::kFileName);
+    if (!fs::is_regular_file(file, error)) continue;
+    const FileFormat format = recognise_format(MappedFile(file, "file").bytes());
+    if (format == FileFormat::kUnknown) continue;
+    return fmt::format("; its {} is {}: {}", file.filename().string(), name_of(format),
+                       advice_for(format, file));
+  }
+  return ": weights in other formats are not read";
+}
+
 }  // namespace
 
 SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : path_(folder / kFileName) {
@@ -39,8 +68,8 @@ SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : path_(folder / kF
     return;
   }
   path_ = folder / kIndexName;
-  TRIREME_CHECK(fs::exists(path_, error), "{} has neither {} nor {}: weights in other formats are not read",
-                folder.string(), kFileName, kIndexName);
+  TRIREME_CHECK(fs::exists(path_, error), "{} has neither {} nor {}{}", folder.string(), kFileName,
+                kIndexName, describe_other_weights(folder));
   open_shards();
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_format.h"
 #include "runtime/checkpoint/safetensors_header.h"
 
 namespace trireme {
@@ -21,6 +22,10 @@ constexpr std::uint64_t kLengthBytes = sizeof(std::uint64_t);
 /// Throws the reader's error: which file, and what is wrong with it.
 template <class... Args>
 [[noreturn]] void fail(const MappedFile& file, fmt::format_string<Args...> what, Args&&... args) {
+  if (const FileFormat format = recognise_format(file.bytes()); format != FileFormat::kUnknown) {
+    throw Error(ErrorCode::kInvalidInput, "{} is no safetensors file but {}: {}", file.path().string(),
+                name_of(format), advice_for(format, file.path()));
+  }
   throw Error(ErrorCode::kInvalidInput, "safetensors file {} is damaged: {}", file.path().string(),
               fmt::format(what, std::forward<Args>(args)...));
 }

@@ -4,12 +4,13 @@
 #include <array>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <system_error>
 
 #include "runtime/base/error.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/json_file.h"
+#include "runtime/data/bpe_folder.h"
+#include "runtime/data/onig_expression.h"
 #include "runtime/data/pre_tokenizer.h"
 
 namespace trireme {
@@ -17,9 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-
-constexpr std::size_t kMaxBytes = std::size_t{128} << 20;  // Llama 3.1's has 17 MB
-constexpr const char* kGpt2Separator = "<|endoftext|>";
 
 /// The character of each byte, and from U+0100 on the bytes of the characters.
 struct ByteCharacters {
@@ -56,22 +54,25 @@ void add_split(const Json& json, BpeModel& model) {
   expect(json, "invert", {false});
   const Json& pattern = json.at("pattern");
   if (pattern.contains("Regex")) {
-    model.patterns.push_back(pattern.at("Regex").get<std::string>());
+    model.patterns.push_back(pcre_of_onig(pattern.at("Regex").get<std::string>()));
   } else {
     model.patterns.push_back(any_of_texts({pattern.at("String").get<std::string>()}));
   }
 }
 
-void add_pre_tokenizer(const Json& json, BpeModel& model) {
+/// `is_byte_level`: text has become bytes; a pattern behind that would cut their characters.
+void add_pre_tokenizer(const Json& json, BpeModel& model, bool& is_byte_level) {
   if (json.is_null()) return;
   const std::string type = json.at("type").get<std::string>();
   if (type == "Sequence") {
-    for (const Json& part : json.at("pretokenizers")) add_pre_tokenizer(part, model);
+    for (const Json& part : json.at("pretokenizers")) add_pre_tokenizer(part, model, is_byte_level);
   } else if (type == "Split") {
+    TRIREME_CHECK(!is_byte_level, "its pre-tokenizer has a Split behind ByteLevel, which is not known here");
     add_split(json, model);
   } else if (type == "ByteLevel") {
     expect(json, "add_prefix_space", {false});
-    if (json.value("use_regex", true)) model.patterns.emplace_back(kGpt2Pattern);
+    is_byte_level = true;
+    if (json.value("use_regex", true)) model.patterns.push_back(pcre_of_onig(kGpt2Pattern));
   } else {
     throw Error(ErrorCode::kInvalidInput,
                 "its pre-tokenizer is \"{:.100}\"; known are ByteLevel, Split and Sequence", type);
@@ -85,33 +86,49 @@ std::int32_t read_id(const Json& value) {
   return value.get<std::int32_t>();
 }
 
+/// Whether the characters of a token are all those of bytes.
+bool is_written_in_bytes(std::string_view token) {
+  return written_token(bytes_of_token(token)) == token;
+}
+
 void read_vocabulary(const Json& vocab, BpeModel& model) {
   TRIREME_CHECK(vocab.is_object() && !vocab.empty(), "its vocabulary has no tokens");
   for (const auto& [token, id] : vocab.items()) {
-    model.learned.ids.emplace(bytes_of_token(token), read_id(id));
+    if (is_written_in_bytes(token)) {
+      model.learned.ids.emplace(bytes_of_token(token), read_id(id));
+    } else {
+      model.unreachable.emplace_back(token, read_id(id));
+    }
   }
 }
 
-std::pair<std::string, std::string> read_merge(std::string_view line, std::size_t number) {
+/// A merge of tokens that no bytes give never happens.
+void add_merge(const std::string& left, const std::string& right, BpeModel& model) {
+  if (!is_written_in_bytes(left) || !is_written_in_bytes(right)) return;
+  model.learned.merges.emplace_back(bytes_of_token(left), bytes_of_token(right));
+}
+
+std::pair<std::string, std::string> split_merge(std::string_view line, std::size_t number) {
   const std::size_t space = line.find(' ');
   TRIREME_CHECK(space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
                     line.find(' ', space + 1) == std::string_view::npos,
                 "its merge {} is \"{:.100}\", not two tokens with a space between", number, line);
-  return {bytes_of_token(line.substr(0, space)), bytes_of_token(line.substr(space + 1))};
+  return {std::string(line.substr(0, space)), std::string(line.substr(space + 1))};
 }
 
 void read_merges(const Json& merges, BpeModel& model) {
   TRIREME_CHECK(merges.is_array(), "it has no list of merges");
+  std::size_t number = 0;
   for (const Json& merge : merges) {
-    const std::size_t number = model.learned.merges.size();
     if (merge.is_string()) {
-      model.learned.merges.push_back(read_merge(merge.get_ref<const std::string&>(), number));
+      const auto [left, right] = split_merge(merge.get_ref<const std::string&>(), number++);
+      add_merge(left, right, model);
       continue;
     }
     TRIREME_CHECK(merge.is_array() && merge.size() == 2, "its merge {} is {:.100}, not two tokens", number,
                   merge.dump());
-    model.learned.merges.emplace_back(bytes_of_token(merge[0].get_ref<const std::string&>()),
-                                      bytes_of_token(merge[1].get_ref<const std::string&>()));
+    add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>(), model);
+    ++number;
   }
 }
 
@@ -122,7 +139,8 @@ void read_added(const Json& tokens, BpeModel& model) {
     expect(token, "single_word", {false});
     const std::string content = token.at("content").get<std::string>();
     TRIREME_CHECK(!content.empty(), "an added token of its has no text");
-    model.added.emplace_back(content, read_id(token.at("id")));
+    const bool normalized = token.value("normalized", !token.value("special", false));
+    model.added.push_back({content, read_id(token.at("id")), normalized});
   }
 }
 
@@ -148,48 +166,24 @@ BpeModel from_tokenizer_json(std::string text) {
   read_vocabulary(bpe.at("vocab"), model);
   read_merges(bpe.at("merges"), model);
   model.learned.whole_pieces = bpe.value("ignore_merges", false);
-  add_pre_tokenizer(json.value("pre_tokenizer", Json()), model);
+  bool is_byte_level = false;
+  add_pre_tokenizer(json.value("pre_tokenizer", Json()), model, is_byte_level);
+  TRIREME_CHECK(is_byte_level, "its pre-tokenizer has no ByteLevel: known is byte-level BPE");
   read_added(json.value("added_tokens", Json::array()), model);
   model.text = std::move(text);
   return model;
 }
 
-BpeModel from_vocab_and_merges(const std::string& vocab, const std::string& merges) {
-  Json json_merges = Json::array();
-  std::istringstream lines(merges);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    const bool is_heading = json_merges.empty() && line.starts_with("#version");
-    if (!line.empty() && !is_heading) json_merges.push_back(line);
-  }
-  TRIREME_CHECK(!json_merges.empty(), "merges.txt has no merges");
-  const Json json_vocab = parse_json(vocab);
-  Json added = Json::array();
-  if (json_vocab.is_object() && json_vocab.contains(kGpt2Separator)) {
-    added.push_back({{"id", json_vocab[kGpt2Separator]}, {"content", kGpt2Separator}, {"special", true}});
-  }
-  const Json json = {
-      {"version", "1.0"},
-      {"added_tokens", added},
-      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}}},
-      {"decoder", {{"type", "ByteLevel"}}},
-      {"model", {{"type", "BPE"}, {"vocab", json_vocab}, {"merges", json_merges}}}};
-  return from_tokenizer_json(json.dump());
-}
-
 BpeModel read_files(const fs::path& path) {
   const auto read = [](const fs::path& file, const char* what) {
-    return read_text_file({.path = file, .what = what, .max_bytes = kMaxBytes});
+    return read_text_file({.path = file, .what = what, .max_bytes = kMaxTokenizerBytes});
   };
   std::error_code error;
   if (!fs::is_directory(path, error)) return from_tokenizer_json(read(path, "tokenizer"));
-  if (fs::exists(path / "tokenizer.json", error)) {
-    return from_tokenizer_json(read(path / "tokenizer.json", "tokenizer"));
-  }
-  TRIREME_CHECK(fs::exists(path / "vocab.json", error) || fs::exists(path / "merges.txt", error),
-                "the folder has neither tokenizer.json nor vocab.json and merges.txt");
-  return from_vocab_and_merges(read(path / "vocab.json", "vocabulary"),
-                               read(path / "merges.txt", "list of merges"));
+  if (!fs::exists(path / "tokenizer.json", error)) return from_tokenizer_json(tokenizer_json_of(path));
+  BpeModel model = from_tokenizer_json(read(path / "tokenizer.json", "tokenizer"));
+  check_added_tokens(path, model);
+  return model;
 }
 
 }  // namespace

@@ -13,14 +13,20 @@
 namespace trireme {
 
 struct BpeModel {
+  /// Found in the text before it is cut: "<|endoftext|>".
+  struct Added {
+    std::string content;
+    std::int32_t id = 0;
+    bool normalized = false;  // looked for in what lies between those that are not
+  };
   BytePairs::Learned learned;
-  std::vector<std::pair<std::string, std::int32_t>>
-      added;                          // found in the text before it is cut: "<|endoftext|>"
-  std::vector<std::string> patterns;  // that cut the text, one after the other
+  std::vector<std::pair<std::string, std::int32_t>> unreachable;  // tokens that no bytes of a text give
+  std::vector<Added> added;
+  std::vector<std::string> patterns;  // of PCRE2, that cut the text one after the other
   std::string text;                   // of a tokenizer.json that says the same
 };
 
-/// Reads a tokenizer.json, or a folder that has one, or vocab.json and merges.txt. Throws
+/// Reads a tokenizer.json, or a folder that has one, or vocab.json and merges.txt (see bpe_folder.h). Throws
 /// Error(kInvalidInput) naming the file and what is missing, damaged, or of a kind that is not known.
 BpeModel read_bpe_model(const std::filesystem::path& path);
 

@@ -1,7 +1,9 @@
 // Byte-level BPE, the tokens of GPT-2 and Llama 3.
+#include <array>
 #include <map>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/data/bpe_model.h"
@@ -20,13 +22,16 @@ class BpeTokenizer final : public Tokenizer {
   BpeTokenizer(const std::filesystem::path& path, BpeModel model)
       : path_(path), text_(std::move(model.text)) {
     for (const auto& [bytes, id] : model.learned.ids) name_token(id, bytes);
-    std::vector<std::string> added;
-    for (const auto& [content, id] : model.added) {
-      tokens_[id] = content;
-      added_.emplace(content, id);
-      added.push_back(content);
+    for (const auto& [text, id] : model.unreachable) name_token(id, text);
+    std::array<std::vector<std::string>, 2> added;
+    for (const BpeModel::Added& token : model.added) {
+      tokens_[token.id] = token.content;
+      added_.emplace(token.content, token.id);
+      added[token.normalized ? 1 : 0].push_back(token.content);
     }
-    if (!added.empty()) added_pattern_.emplace(any_of_texts(added));
+    for (std::vector<std::string>& texts : added) {
+      if (!texts.empty()) added_patterns_.emplace_back(any_of_texts(std::move(texts)));
+    }
     for (const std::string& pattern : model.patterns) patterns_.emplace_back(pattern);
     pairs_.emplace(std::move(model.learned));
   }
@@ -38,17 +43,7 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text) const override {
     std::vector<std::int32_t> ids;
     Cache cache;
-    if (!added_pattern_) {
-      encode_plain(text, cache, ids);
-      return ids;
-    }
-    added_pattern_->split(text, [&](std::string_view part, bool is_added) {
-      if (is_added) {
-        ids.push_back(added_.find(part)->second);
-      } else {
-        encode_plain(part, cache, ids);
-      }
-    });
+    encode_from(0, text, cache, ids);
     return ids;
   }
 
@@ -83,6 +78,19 @@ class BpeTokenizer final : public Tokenizer {
     TRIREME_CHECK(is_new, "two of its tokens have the id {}", id);
   }
 
+  /// Looks for the added tokens of the patterns from `next` on.
+  void encode_from(std::size_t next, std::string_view text, Cache& cache,
+                   std::vector<std::int32_t>& ids) const {
+    if (next == added_patterns_.size()) return encode_plain(text, cache, ids);
+    added_patterns_[next].split(text, [&](std::string_view part, bool is_added) {
+      if (is_added) {
+        ids.push_back(added_.find(part)->second);
+      } else {
+        encode_from(next + 1, part, cache, ids);
+      }
+    });
+  }
+
   void encode_plain(std::string_view text, Cache& cache, std::vector<std::int32_t>& ids) const {
     pre_tokenize(patterns_, text, [&](std::string_view piece) {
       const auto [found, is_new] = cache.try_emplace(piece);
@@ -95,7 +103,7 @@ class BpeTokenizer final : public Tokenizer {
   std::string text_;
   std::map<std::int32_t, std::string> tokens_;  // as bytes
   std::map<std::string, std::int32_t, std::less<>> added_;
-  std::optional<TextPattern> added_pattern_;
+  std::vector<TextPattern> added_patterns_;  // one after the other, each between the tokens of the one before
   std::vector<TextPattern> patterns_;
   std::optional<BytePairs> pairs_;
 };

@@ -17,7 +17,8 @@ BytePairs::BytePairs(Learned learned) : ids_(std::move(learned.ids)), whole_piec
   for (std::size_t i = 0; i < learned.merges.size(); ++i) {
     const auto& [left, right] = learned.merges[i];
     const Merge merge{.rank = static_cast<std::int32_t>(i), .id = id_of(left + right, i)};
-    merges_.try_emplace(key(id_of(left, i), id_of(right, i)), merge);
+    // Of a pair that is listed twice the last mention counts, as in Hugging Face's tokenizers.
+    merges_.insert_or_assign(key(id_of(left, i), id_of(right, i)), merge);
   }
 }
 

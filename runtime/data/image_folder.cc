@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_identity.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/hash.h"
@@ -54,28 +57,83 @@ std::vector<fs::path> find_class_folders(const fs::path& root) {
 /// Paths below a class folder, sorted.
 struct Listing {
   std::vector<std::string> pictures, unreadable;
+  bool has_links = false;
+  std::vector<fs::path> not_followed;  // links to folders that are read already
+};
+
+/// Lists a class folder: its own folders first, then those that links lead to, each once.
+class FolderWalk {
+ public:
+  explicit FolderWalk(const fs::path& folder) : folder_(folder) {}
+
+  Listing list() {
+    is_new(folder_);
+    walk(folder_);
+    for (std::size_t next = 0; next < links_.size(); ++next) {
+      // The order of a listing is the file system's.
+      std::ranges::sort(links_.begin() + static_cast<std::ptrdiff_t>(next), links_.end());
+      const fs::path link = links_[next];  // walk() appends
+      if (is_new(link)) {
+        walk(link);
+      } else {
+        found_.not_followed.push_back(link);
+      }
+    }
+    std::ranges::sort(found_.pictures);
+    std::ranges::sort(found_.unreadable);
+    return std::move(found_);
+  }
+
+ private:
+  bool is_new(const fs::path& folder) {
+    const auto identity = FileIdentity::of(folder);
+    return identity && seen_.emplace(identity->device, identity->inode).second;
+  }
+
+  void walk(const fs::path& folder) {
+    std::error_code error;
+    fs::recursive_directory_iterator entry(folder, error);
+    for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
+      std::error_code ignored;
+      const bool is_folder = entry->is_directory(ignored), is_link = entry->is_symlink(ignored);
+      if (is_hidden(entry->path())) {
+        entry.disable_recursion_pending();
+      } else if (is_folder && is_link) {
+        links_.push_back(entry->path());
+        found_.has_links = true;
+      } else if (is_folder) {
+        if (!is_new(entry->path())) entry.disable_recursion_pending();
+      } else {
+        add_file(entry->path(), is_link);
+      }
+    }
+    TRIREME_CHECK(!error, "cannot list image folder {}: {}", folder.string(), error.message());
+  }
+
+  void add_file(const fs::path& path, bool is_link) {
+    const FileKind kind = kind_of(path);
+    if (kind == FileKind::kOther) return;
+    auto& list = kind == FileKind::kPicture ? found_.pictures : found_.unreadable;
+    list.push_back(path.lexically_relative(folder_).string());
+    found_.has_links = found_.has_links || is_link;
+  }
+
+  fs::path folder_;
+  Listing found_;
+  std::vector<fs::path> links_;
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;  // device and inode of folders
 };
 
 Listing list_files(const fs::path& folder) {
-  Listing found;
-  std::error_code error;
-  fs::recursive_directory_iterator entry(folder, error);
-  for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
-    std::error_code ignored;
-    if (is_hidden(entry->path())) {
-      entry.disable_recursion_pending();
-      continue;
-    }
-    const FileKind kind = kind_of(entry->path());
-    if (kind == FileKind::kOther || entry->is_directory(ignored)) continue;
-    auto& list = kind == FileKind::kPicture ? found.pictures : found.unreadable;
-    list.push_back(entry->path().lexically_relative(folder).string());
-  }
-  TRIREME_CHECK(!error, "cannot list image folder {}: {}", folder.string(), error.message());
+  Listing found = FolderWalk(folder).list();
   TRIREME_CHECK(!found.pictures.empty(),
                 "class folder {} has no pictures (*.jpg, *.jpeg, *.png): fill or remove it", folder.string());
-  std::ranges::sort(found.pictures);
-  std::ranges::sort(found.unreadable);
+  if (!found.not_followed.empty()) {
+    log_warning(
+        fmt::format("{} link(s) below {} are not followed, as the folders that they lead to are read "
+                    "already; the first is {}",
+                    found.not_followed.size(), folder.string(), found.not_followed.front().string()));
+  }
   return found;
 }
 
@@ -111,6 +169,7 @@ void ImageFolder::add_class(const fs::path& folder) {
   const auto label = static_cast<std::int32_t>(class_names_.size());
   class_names_.push_back(folder.filename().string());
   const Listing files = list_files(folder);
+  has_links_ = has_links_ || files.has_links;
   for (const std::string& picture : files.pictures) {
     labels_.push_back(label);
     paths_ += picture;
@@ -137,6 +196,10 @@ fs::path ImageFolder::path(std::int64_t index) const {
 
 void ImageFolder::keep_in(std::shared_ptr<PictureMemory> memory) {
   cache_ = std::make_unique<DecodedCache>(num_images(), std::move(memory));
+}
+
+void ImageFolder::visit_files(const std::function<void(const fs::path&)>& visit) const {
+  for (std::int64_t index = 0; index < num_images(); ++index) visit(path(index));
 }
 
 std::string ImageFolder::fingerprint() const {

@@ -14,7 +14,8 @@ namespace trireme {
 
 /// The folders below `root` are the classes, labelled 0, 1, ... in order of their names (as bytes); the
 /// pictures of a class are all *.jpg, *.jpeg and *.png files below its folder (upper or lower case), in order
-/// of their paths. What begins with a dot is left out.
+/// of their paths. Links to files and to folders are followed; within a class a folder is read once, whatever
+/// links lead to it. What begins with a dot is left out.
 class ImageFolder final : public ImageSource {
  public:
   struct Options {
@@ -33,6 +34,8 @@ class ImageFolder final : public ImageSource {
   const std::vector<std::string>& class_names() const override { return class_names_; }
   /// With a hash of all class names and paths: other files under the same names are not noticed.
   std::string fingerprint() const override;
+  void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const override;
+  bool has_links() const override { return has_links_; }
   void keep_in(std::shared_ptr<PictureMemory> memory) override;
   std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const override;
 
@@ -52,6 +55,7 @@ class ImageFolder final : public ImageSource {
   // Paths below the class folders, in one piece: a million separate strings take twice the memory.
   std::string paths_;
   std::vector<std::size_t> path_ends_;
+  bool has_links_ = false;
   std::int64_t num_unreadable_ = 0;
   std::string first_unreadable_;
   std::unique_ptr<DecodedCache> cache_;  // null: none

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/regular_file.h"
 #include "runtime/data/image_folder.h"
 #include "runtime/data/packed_images.h"
 
@@ -93,7 +94,7 @@ std::unique_ptr<ImageSource> open_images(const OpenImagesOptions& options) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   TRIREME_CHECK(status.type() != fs::file_type::not_found,
-                "there is no {}: a folder of class folders, or CIFAR or IDX files", path.string());
+                "{}; pictures are a folder of class folders, or CIFAR or IDX files", describe_missing(path));
   TRIREME_CHECK(!error, "cannot open {}: {}", path.string(), error.message());
   if (!fs::is_directory(status)) return open_file(path);
   if (const auto files = find_cifar(path, options.split); !files.empty()) return PackedImages::cifar(files);

@@ -128,6 +128,10 @@ std::unique_ptr<PackedImages> PackedImages::idx(const fs::path& images, const fs
   return set;
 }
 
+void PackedImages::visit_files(const std::function<void(const fs::path&)>& visit) const {
+  for (const Part& part : parts_) visit(part.images->path());
+}
+
 const PackedImages::Part& PackedImages::part_of(std::int64_t index) const {
   return *std::ranges::upper_bound(parts_, index, {}, &Part::end);
 }

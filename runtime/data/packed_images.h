@@ -44,6 +44,8 @@ class PackedImages final : public ImageSource {
   const std::vector<std::string>& class_names() const override { return no_names_; }
   /// With a hash of the files' bytes: reads them whole.
   std::string fingerprint() const override;
+  void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const override;
+  bool has_links() const override { return true; }  // a few files, any of which may be one
   /// Asks for no reduction.
   std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const override;
 

@@ -23,8 +23,12 @@ std::shared_ptr<const void> compile(const std::string& expression) {
                                    PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &offset, nullptr);
   TRIREME_CHECK(code != nullptr, "the regular expression {:.200} is wrong at byte {}: {}", expression, offset,
                 message_of(error));
+  const std::shared_ptr<const void> owner(code, pcre2_code_free);
+  std::uint32_t matches_nothing = 0;
+  pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &matches_nothing);
+  TRIREME_CHECK(matches_nothing == 0, "the regular expression {:.200} can match the empty text", expression);
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // where it cannot, matching is slower
-  return {code, pcre2_code_free};
+  return owner;
 }
 
 }  // namespace

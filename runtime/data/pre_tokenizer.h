@@ -9,11 +9,12 @@
 
 namespace trireme {
 
-/// A regular expression over UTF-8, with Unicode's classes of characters (PCRE2). Bytes that are no UTF-8
-/// match nothing.
+/// A regular expression of PCRE2 over UTF-8, with Unicode's classes of characters; those of vocabularies pass
+/// through pcre_of_onig() first. Bytes that are no UTF-8 match nothing.
 class TextPattern {
  public:
-  /// Throws Error(kInvalidInput) with the place of what is wrong in the expression.
+  /// Throws Error(kInvalidInput) with the place of what is wrong in the expression, and for one that can
+  /// match the empty text.
   explicit TextPattern(const std::string& expression);
 
   /// Calls visit(piece, is_match) for the matches and for what lies between them; together they are `text`.
@@ -27,7 +28,8 @@ class TextPattern {
 /// An expression that matches exactly `texts`, of several that fit the longest; there is at least one.
 std::string any_of_texts(std::vector<std::string> texts);
 
-/// The pieces of GPT-2: contractions, words and numbers with the space before them, signs, spaces.
+/// The pieces of GPT-2: contractions, words and numbers with the space before them, signs, spaces. For
+/// pcre_of_onig().
 inline constexpr const char* kGpt2Pattern =
     R"('(?:s|t|re|ve|m|ll|d)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 

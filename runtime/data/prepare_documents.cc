@@ -1,14 +1,16 @@
 #include "runtime/data/prepare_documents.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "runtime/base/error.h"
-#include "runtime/base/mapped_file.h"
 #include "runtime/data/class_names.h"
 #include "runtime/data/prepared_folder.h"
+#include "runtime/data/text_reader.h"
 
 namespace trireme {
 namespace {
@@ -25,11 +27,20 @@ std::string_view take_until(std::string_view& text, char end) {
   return taken;
 }
 
+/// A line of `text`, which both are taken off `text`; it ends with LF, CRLF or CR.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t at = std::min(text.find_first_of("\r\n"), text.size());
+  std::string_view line = text.substr(0, at);
+  text.remove_prefix(at);
+  text.remove_prefix(text.starts_with("\r\n") ? 2 : text.empty() ? 0 : 1);
+  while (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
+  return line;
+}
+
 std::vector<Line> lines_of(std::string_view text, bool labelled, const std::filesystem::path& path) {
   std::vector<Line> lines;
   for (std::int64_t number = 1; !text.empty(); ++number) {
-    std::string_view rest = take_until(text, '\n');
-    if (rest.ends_with('\r')) rest.remove_suffix(1);
+    std::string_view rest = take_line(text);
     if (rest.empty()) continue;
     Line line;
     if (labelled) line.label = take_until(rest, '\t');
@@ -69,23 +80,27 @@ bool is_for_evaluation(std::size_t index, double fraction) {
 
 }  // namespace
 
-DatasetInfo prepare_documents(const PrepareDocumentsOptions& options) {
+PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options) {
   TRIREME_CHECK(!options.inputs.empty(), "no input was given");
   TRIREME_CHECK(options.eval_fraction >= 0.0 && options.eval_fraction < 1.0,
                 "the evaluation fraction must be at least 0 and below 1, not {}", options.eval_fraction);
   const auto tokenizer = load_tokenizer(options.tokenizer);
   DatasetInfo info{.tokenizer = std::string(tokenizer->kind()), .vocab_size = tokenizer->vocab_size()};
-  std::vector<MappedFile> files;
+  const TextSources sources = find_text({.inputs = options.inputs,
+                                         .exclude = options.output,
+                                         .json_as_text = options.json_as_text,
+                                         .labelled = options.labelled});
+  check_found(sources, options.inputs, /*lines=*/true);
+  std::vector<TextReader> files;
   std::vector<Line> lines;
-  for (const std::filesystem::path& input : options.inputs) {
-    check_not_overwritten(input, options.output);
-    const auto bytes = files.emplace_back(input, "input").bytes();
-    const std::string_view text{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-    const std::vector<Line> more = lines_of(text, options.labelled, input);
+  for (const std::filesystem::path& source : sources.files) {
+    check_not_overwritten(source, options.output);
+    const std::vector<Line> more = lines_of(files.emplace_back(source).text(), options.labelled, source);
     lines.insert(lines.end(), more.begin(), more.end());
-    info.source_bytes += static_cast<std::int64_t>(bytes.size());
-    ++info.source_files;
   }
+  info.source_bytes = sources.bytes;
+  info.source_files = static_cast<std::int64_t>(sources.files.size());
+  info.skipped_binary_files = sources.notes.num_left_out(TextFlaw::kBinary);
   TRIREME_CHECK(!lines.empty(), "there is no text in {} input(s), the first of which is {}",
                 options.inputs.size(), options.inputs.front().string());
   const std::map<std::string_view, std::int32_t> labels = number_labels(lines);
@@ -115,7 +130,7 @@ DatasetInfo prepare_documents(const PrepareDocumentsOptions& options) {
   info.tokenizer_model = std::string(results.model_name());
   results.set_documents(std::move(train), std::move(eval));
   results.commit(info);
-  return info;
+  return {.info = std::move(info), .notes = sources.notes};
 }
 
 }  // namespace trireme

@@ -6,8 +6,8 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
-#include "runtime/base/mapped_file.h"
 #include "runtime/data/prepared_folder.h"
+#include "runtime/data/text_reader.h"
 #include "runtime/data/text_sources.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
@@ -18,9 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-std::string_view as_text(const MappedFile& file) {
-  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-}
 
 /// The first piece of `text` to encode on its own: all of it when it is short, else up to the last line end
 /// within `max_bytes`, else up to a whole UTF-8 character.
@@ -36,8 +33,8 @@ std::string_view first_chunk(std::string_view text, std::size_t max_bytes) {
 }
 
 bool comes_back_unchanged(const Tokenizer& tokenizer, const fs::path& path) {
-  const MappedFile file(path, "input");
-  const std::string_view text = first_chunk(as_text(file), std::size_t{1} << 16);
+  const TextReader file(path);
+  const std::string_view text = first_chunk(file.text(), std::size_t{1} << 16);
   return tokenizer.decode(tokenizer.encode(text)) == text;
 }
 
@@ -47,9 +44,9 @@ void encode_sources(const TextSources& sources, const Tokenizer& tokenizer, Toke
   PrepareTextProgress state{.bytes_total = sources.bytes};
   std::int64_t reported = 0;
   for (const fs::path& path : sources.files) {
-    const MappedFile file(path, "input");
+    const TextReader file(path);
     if (output.num_tokens() > 0) output.append(separator);
-    for (std::string_view rest = as_text(file); !rest.empty();) {
+    for (std::string_view rest = file.text(); !rest.empty();) {
       const std::string_view chunk = first_chunk(rest, kChunkBytes);
       output.append(tokenizer.encode(chunk));
       rest.remove_prefix(chunk.size());
@@ -85,12 +82,9 @@ PrepareTextSummary prepare_text(const PrepareTextOptions& options,
                                 const std::function<void(const PrepareTextProgress&)>& progress) {
   check_options(options);
   const auto tokenizer = load_tokenizer(options.tokenizer);
-  const TextSources sources = find_text(options.inputs, options.output);
-  TRIREME_CHECK(!sources.files.empty(),
-                "no text was found in {} input(s), the first of which is {} ({} binary and {} empty files "
-                "were skipped)",
-                options.inputs.size(), options.inputs.front().string(), sources.num_skipped_binary,
-                sources.num_skipped_empty);
+  const TextSources sources =
+      find_text({.inputs = options.inputs, .exclude = options.output, .json_as_text = options.json_as_text});
+  check_found(sources, options.inputs, /*lines=*/false);
 
   // A text called train.bin must stay.
   for (const fs::path& source : sources.files) check_not_overwritten(source, options.output);
@@ -106,8 +100,8 @@ PrepareTextSummary prepare_text(const PrepareTextOptions& options,
                                       .eval_tokens = results.num_eval_tokens(),
                                       .source_files = static_cast<std::int64_t>(sources.files.size()),
                                       .source_bytes = sources.bytes,
-                                      .skipped_binary_files = sources.num_skipped_binary},
-                             .skipped_empty_files = sources.num_skipped_empty,
+                                      .skipped_binary_files = sources.notes.num_left_out(TextFlaw::kBinary)},
+                             .notes = sources.notes,
                              .lossless = comes_back_unchanged(*tokenizer, sources.files.front())};
   results.commit(summary.info);
   return summary;

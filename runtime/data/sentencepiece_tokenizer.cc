@@ -4,12 +4,14 @@
 #include <sentencepiece_trainer.h>
 
 #include <exception>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/mapped_file.h"
+#include "runtime/data/text_reader.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
 
@@ -18,6 +20,14 @@ namespace {
 
 std::string_view as_text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+/// Lines of "base64 rank", as the original Llama 3 has in its tokenizer.model.
+bool is_tiktoken(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const std::size_t space = line.find(' ');
+  if (space == std::string_view::npos || space % 4 != 0 || space == 0 || line.size() > 200) return false;
+  return line.substr(space + 1).find_first_not_of("0123456789") == std::string_view::npos;
 }
 
 class SentencePieceTokenizer final : public Tokenizer {
@@ -31,7 +41,12 @@ class SentencePieceTokenizer final : public Tokenizer {
                   "{} is not a sentencepiece model: it has {} bytes, more than the {} that one can have",
                   model.string(), file.bytes().size(), kMaxBytes);
     const auto status = processor_.LoadFromSerializedProto(as_text(file));
-    TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
+    TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model{}: {}", model.string(),
+                  is_tiktoken(as_text(file))
+                      ? ", but a list of tokens of tiktoken; give the tokenizer.json that "
+                        "the model comes with"
+                      : "",
+                  status.ToString());
   }
 
   std::string_view kind() const override { return kSentencePieceTokenizer; }
@@ -96,15 +111,15 @@ class LineIterator final : public sentencepiece::SentenceIterator {
 
  private:
   void next_line() {
-    while (position_ >= as_text(file_).size()) {
+    while (!file_ || position_ >= file_->text().size()) {
       if (next_file_ == paths_.size()) {
         done_ = true;
         return;
       }
-      file_ = MappedFile(paths_[next_file_++], "text file");
+      file_.emplace(paths_[next_file_++]);
       position_ = 0;
     }
-    const std::string_view rest = as_text(file_).substr(position_);
+    const std::string_view rest = file_->text().substr(position_);
     const std::string_view line = rest.substr(0, rest.find('\n'));
     position_ += line.size() + 1;
     line_.assign(line);
@@ -112,7 +127,7 @@ class LineIterator final : public sentencepiece::SentenceIterator {
 
   std::span<const std::filesystem::path> paths_;
   std::size_t next_file_ = 0;
-  MappedFile file_;
+  std::optional<TextReader> file_;
   std::size_t position_ = 0;
   std::string line_;
   bool done_ = false;

@@ -8,41 +8,16 @@
 
 #include "runtime/base/error.h"
 #include "runtime/data/permutation.h"
+#include "runtime/data/token_shards.h"
 
 namespace trireme {
-namespace {
-
-namespace fs = std::filesystem;
-
-std::vector<fs::path> find_shards(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  TRIREME_CHECK(fs::exists(status), "token data {} does not exist", path.string());
-  if (!fs::is_directory(status)) return {path};
-
-  std::vector<fs::path> shards;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".bin" && entry->path().filename().string().front() != '.')
-      shards.push_back(entry->path());
-  }
-  TRIREME_CHECK(!error, "cannot list token folder {}: {}", path.string(), error.message());
-  TRIREME_CHECK(!shards.empty(), "folder {} has no token shards (*.bin)", path.string());
-  std::sort(shards.begin(), shards.end());
-  // The files that `trireme data text` writes: taking the folder would train on the evaluation tokens.
-  TRIREME_CHECK(!fs::exists(path / "train.bin") || !fs::exists(path / "eval.bin"),
-                "folder {} has both train.bin and eval.bin; name one of the two files", path.string());
-  return shards;
-}
-
-}  // namespace
-
 TokenDataset::TokenDataset(const Options& options)
     : sequence_length_(options.sequence_length),
       vocab_size_(options.vocab_size),
       seed_(options.seed),
       first_window_{0} {
   TRIREME_CHECK(sequence_length_ >= 1, "the sequence length must be at least 1, not {}", sequence_length_);
-  for (const fs::path& path : find_shards(options.path)) {
+  for (const std::filesystem::path& path : find_token_shards(options.path)) {
     const TokenFile& shard = shards_.emplace_back(path);
     const auto num_tokens = shard.num_tokens();
     first_window_.push_back(first_window_.back() + (num_tokens - 1) / sequence_length_);

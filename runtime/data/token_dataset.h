@@ -26,7 +26,7 @@ namespace trireme {
 class TokenDataset final : public Dataset {
  public:
   struct Options {
-    std::filesystem::path path;  // a `.bin` file, or a folder whose `*.bin` files are taken in order of name
+    std::filesystem::path path;  // a `.bin` file, a folder of them or a pattern: see find_token_shards()
     std::int64_t sequence_length = 0;  // T
     std::uint64_t seed = 0;
     std::int64_t vocab_size = kTokens32.max_vocab;  // ids below it: see below

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/file_format.h"
 
 namespace trireme {
 namespace {
@@ -50,6 +51,9 @@ TokenFile::TokenFile(const std::filesystem::path& path)
   Header header{};
   std::memcpy(header.data(), bytes.data(), std::min<std::size_t>(bytes.size(), sizeof header));
   layout_ = header[0] == kTokens32.magic ? &kTokens32 : &kTokens16;
+  const FileFormat format = recognise_format(bytes);
+  TRIREME_CHECK(format == FileFormat::kUnknown, "token file {} is {}: {}", name, name_of(format),
+                advice_for(format, path));
   TRIREME_CHECK(header[0] == layout_->magic,
                 "{} is not a token file: its first word is {} where {} is expected, or {} for 32-bit tokens. "
                 "Make one with `trireme data text INPUT... --out DIR`",

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/data/tokenizer_folder.h"
 
 namespace trireme {
 namespace {
@@ -44,10 +45,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_model) {
   TRIREME_CHECK(
       std::filesystem::exists(path, error),
       "there is no tokenizer {}: give \"{}\", a folder or .json file of byte-level BPE, or a sentencepiece "
-      "model",
+      "model or a folder with its tokenizer.model",
       name_or_model, kByteTokenizer);
-  const bool is_bpe = path.extension() == ".json" || std::filesystem::is_directory(path, error);
-  return is_bpe ? load_bpe(path) : load_sentencepiece(path);
+  if (std::filesystem::is_directory(path, error)) return load_tokenizer_folder(path);
+  return path.extension() == ".json" ? load_bpe(path) : load_sentencepiece(path);
 }
 
 std::string_view tokenizer_file(std::string_view kind) {

@@ -51,8 +51,8 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model
 /// when a file is missing, or says what is not known here.
 std::unique_ptr<Tokenizer> load_bpe(const std::filesystem::path& path);
 
-/// "bytes", the path of a sentencepiece model, or of byte-level BPE (a folder, or a file whose name ends in
-/// .json): what `--tokenizer` takes.
+/// "bytes", the path of a sentencepiece model, of a .json file of byte-level BPE, or of a folder with either
+/// (see tokenizer_folder.h): what `--tokenizer` takes.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_model);
 
 }  // namespace trireme

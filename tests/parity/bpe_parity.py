@@ -11,6 +11,8 @@ import argparse
 import array
 import json
 import pathlib
+import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,6 +32,7 @@ TEXTS = [
     "I'll we've they'RE don't 'quoted' it's", "1234567890 3.14159 1,000,000 ½ ² ٣ 〇", "naïve café Ünïcödé ﬁ ſ İ",
     "你好，世界！ 日本語のテキスト 한국어 ไทย हिन्दी עברית العربية", "🚢🚣‍♀️👩‍👩‍👧‍👦 🇩🇪 ☃️ e\u0301", "a\u00a0b\u2003c\u3000d\u200be\ufefff",
     "def f(x):\n\tif x >= 10 and y != 'z':\n        return {\"a\": [1, 2]}  # done\n", "<|endoftext|>between<|endoftext|><|end",
+    "a\u180e b\x1c c\x85d \u2028e", "\u1c89\U00031350x\u0301\u00b2", "def f():\n    return\t\t1<|im_start|>",
     "x" * 1000 + " " * 100 + "ab" * 500, "\x00\x01\x7f control", "ends with spaces   ", "",
 ]
 # (size of the vocabulary, text): published for GPT-2 and for Llama 3.
@@ -69,12 +72,29 @@ def split_files(folder, to):
     return to
 
 
+def added_files(split, to):
+    """As transformers' slow tokenizers save added tokens."""
+    shutil.copytree(split, to)
+    size = len(json.loads((to / "vocab.json").read_text()))
+    (to / "added_tokens.json").write_text(json.dumps({"    ": size, "\t\t": size + 1, "<|im_start|>": size + 2}))
+    (to / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
+    return to
+
+
+def random_text(seed):
+    draw = random.Random(seed)
+    ranges = [(9, 127), (0x80, 0x24f), (0x300, 0x5ff), (0x1680, 0x1fff), (0x2000, 0x30ff), (0xa000, 0xd7ff), (0x10000, 0x323af)]
+    return "".join(chr(draw.randint(*draw.choice(ranges))) for _ in range(20000))
+
+
 def load(path):
     path = pathlib.Path(path)
     if path.is_dir() and not (path / "tokenizer.json").exists():
         tokenizer = Tokenizer(models.BPE.from_file(str(path / "vocab.json"), str(path / "merges.txt")))
         tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         tokenizer.add_special_tokens([AddedToken(SPECIAL, special=True)])
+        if (path / "added_tokens.json").exists():
+            tokenizer.add_tokens([AddedToken(token) for token in json.loads((path / "added_tokens.json").read_text())])
         return tokenizer
     return Tokenizer.from_file(str(path / "tokenizer.json" if path.is_dir() else path))
 
@@ -92,6 +112,7 @@ def our_ids(trireme, vocabulary, text, folder):
 def compare(trireme, name, vocabulary, folder):
     theirs = load(vocabulary)
     texts = [text for text in TEXTS if text and "\0" not in text] + ["\n".join(TEXTS[:11]) * 3]
+    texts += [random_text(seed) for seed in range(3)]
     wrong = 0
     for text in texts:
         ids, expected = our_ids(trireme, vocabulary, text, folder), theirs.encode(text, add_special_tokens=False).ids
@@ -113,8 +134,9 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         gpt2, llama3 = train(folder / "gpt2", llama3=False), train(folder / "llama3", llama3=True)
+        split = split_files(gpt2, folder / "split")
         cases = [("cut as GPT-2's", gpt2), ("cut as Llama 3's", llama3),
-                 ("vocab.json and merges.txt", split_files(gpt2, folder / "split"))]
+                 ("vocab.json and merges.txt", split), ("with added_tokens.json", added_files(split, folder / "added"))]
         cases += [(path, path) for path in options.vocabulary]
         results = [compare(options.trireme, name, path, folder) for name, path in cases]
     sys.exit(0 if all(results) else 1)

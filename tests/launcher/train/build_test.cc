@@ -83,9 +83,56 @@ TEST(Build, VocabularyComesFromPreparedData) {
   config.data.train = (folder / "tokens/train.bin").string();
   EXPECT_EQ(resolve(config).model.vocab, 256);
   config.data.train = (folder / "absent").string();
-  EXPECT_THAT(error_message([&] { resolve(config); }), HasSubstr("model.vocab is not known"));
   config.model.vocab = 300;
   EXPECT_EQ(resolve(config).model.vocab, 300);
+}
+
+TEST(Build, AVocabularyThatIsNotKnownHasAReasonOfItsOwn) {
+  const testing::TemporaryFolder folder;
+  JobConfig config = job_with_data(folder);
+  const auto refusal = [&](const std::string& train) {
+    config.data.train = train;
+    return error_message([&] { resolve(config); });
+  };
+  EXPECT_THAT(refusal((folder / "absent").string()), HasSubstr("data.train: token data"));
+  EXPECT_THAT(refusal("absent/here"), HasSubstr("absent/here does not exist (working directory: "));
+  EXPECT_THAT(refusal(""), HasSubstr("data.train is missing"));
+  testing::write_file(folder / "raw/text.txt", "text");
+  EXPECT_THAT(refusal((folder / "raw").string()), HasSubstr("trireme data text"));
+  EXPECT_THAT(refusal((folder / "raw/text.txt").string()), HasSubstr("trireme data text"));
+  testing::write_file(folder / "plain.bin", testing::read_file(folder / "tokens/train.bin"));
+  EXPECT_THAT(refusal((folder / "plain.bin").string()), HasSubstr("model.vocab is not known"));
+  std::filesystem::resize_file(folder / "plain.bin", 1100);
+  EXPECT_THAT(refusal((folder / "plain.bin").string()), HasSubstr("plain.bin is truncated"));
+  EXPECT_THAT(refusal((folder / "*.none").string()), HasSubstr("no file matches the pattern"));
+}
+
+TEST(Build, EvaluationDataInTheTrainingDataIsRefused) {
+  const testing::TemporaryFolder folder;
+  JobConfig config = resolve(job_with_data(folder));
+  const std::string train = testing::read_file(folder / "tokens/train.bin"),
+                    eval = testing::read_file(folder / "tokens/eval.bin");
+  testing::write_file(folder / "shards/web_0.bin", train);
+  testing::write_file(folder / "shards/web_1.bin", eval);
+  std::filesystem::create_symlink(folder / "shards/web_1.bin", folder / "link.bin");
+  const auto open = [&](const char* of_train, const char* of_eval) {
+    config.data.train = (folder / of_train).string();
+    config.data.eval = (folder / of_eval).string();
+    return error_message([&] { open_data(config, true); });
+  };
+  for (const auto& [of_train, of_eval] : {std::pair{"shards", "shards/web_1.bin"},
+                                          {"shards", "link.bin"},
+                                          {"shards/web_*.bin", "link.bin"},
+                                          {"shards/web_0.bin", "shards/*.bin"},
+                                          {"tokens/train.bin", "tokens/train.bin"},
+                                          {"shards", "tokens/eval.bin"}}) {
+    EXPECT_THAT(open(of_train, of_eval), HasSubstr("set data.allow_eval_in_train = true")) << of_train;
+  }
+  config.data.allow_eval_in_train = true;
+  EXPECT_NO_THROW(open_data(config, true));
+  config.data.allow_eval_in_train = false;
+  config.data.train = (folder / "shards/web_0.bin").string();
+  EXPECT_NO_THROW(open_data(config, true));
 }
 
 TEST(Build, PreparedFoldersGiveEachKeyItsPart) {

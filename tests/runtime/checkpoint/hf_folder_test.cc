@@ -465,5 +465,17 @@ TEST_F(HfFolder, ConfigurationsNameFileAndKey) {
   }
 }
 
+TEST(HfFolder, WeightsOfOtherFormatsAreNamed) {
+  const TemporaryFolder folder;
+  const auto refusal = [&] { return message_of([&] { HfSource(folder.path(), small_model()); }); };
+  EXPECT_THAT(refusal(), HasSubstr("weights in other formats are not read"));
+  write_file(folder / "pytorch_model.bin", "\x80\x02\x8a\nl\xfc");
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("its pytorch_model.bin is a PyTorch pickle"),
+                               HasSubstr("safetensors.torch.save_file")));
+  write_file(folder / "other.safetensors", "x");
+  EXPECT_THAT(refusal(),
+              HasSubstr("it has other.safetensors, which is read under the name model.safetensors"));
+}
+
 }  // namespace
 }  // namespace trireme

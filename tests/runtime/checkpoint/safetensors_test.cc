@@ -255,6 +255,39 @@ TEST(Safetensors, EveryTruncationIsNoticed) {
   EXPECT_NE(open_message(folder / "part", whole + "x"), "");
 }
 
+TEST(Safetensors, OtherFormatsAreNamedWithWhatToDo) {
+  const TemporaryFolder folder;
+  const auto zip = [](const std::string& entry) {
+    std::string head("PK\x03\x04\x00\x00\x08\x08", 8);
+    head.resize(26, '\0');
+    head += static_cast<char>(entry.size());
+    return head + std::string(3, '\0') + entry + "and so on";
+  };
+  const struct {
+    std::string bytes;
+    const char *name, *advice;
+  } cases[] = {
+      {zip("archive/data.pkl"), "PyTorch", "safetensors.torch.save_file"},
+      {zip("model/.format_version"), "PyTorch", "weights_only=True"},
+      {"\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.", "PyTorch", "a.safetensors"},
+      {std::string("\x80\x04\x95\x10\x00\x00\x00\x00", 8), "pickle", "convert"},
+      {zip("w.npy"), "NumPy", "safetensors.numpy"},
+      {"\x93NUMPY\x01\x00v\x00{'descr'", "NumPy", "convert"},
+      {zip("readme.txt"), "zip", "unzip"},
+      {std::string("GGUF\x03\x00\x00\x00", 8), "GGUF", "llama.cpp"},
+      {"\x89HDF\r\n\x1a\n and more", "HDF5", "Keras"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "Git LFS", "git lfs pull"},
+      {"\n<!DOCTYPE html><html>", "HTML", "/resolve/"},
+      {"<HTML lang=en>", "HTML", "download"},
+      {"\x1f\x8b\x08 and more", "gzip", "gunzip"}};
+  for (const auto& [bytes, name, advice] : cases) {
+    const std::string message = open_message(folder / "a.safetensors", bytes);
+    EXPECT_NE(message.find("a.safetensors is no safetensors file but a"), std::string::npos) << message;
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+    EXPECT_NE(message.find(advice), std::string::npos) << message;
+  }
+}
+
 TEST(Safetensors, ForeignFilesAreRefusedWithTheirSizes) {
   const TemporaryFolder folder;
   const auto path = folder / "x";

@@ -6,8 +6,10 @@
 
 #include "runtime/base/error.h"
 #include "runtime/data/bpe_model.h"
+#include "runtime/data/onig_expression.h"
 #include "runtime/data/pre_tokenizer.h"
 #include "runtime/data/tokenizer.h"
+#include "tests/runtime/data/small_vocabulary.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -23,7 +25,8 @@ constexpr const char* kLlama3Pattern =
 
 std::vector<std::string> pieces(const std::string& pattern, const std::string& text) {
   std::vector<std::string> all;
-  pre_tokenize({TextPattern(pattern)}, text, [&](std::string_view piece) { all.emplace_back(piece); });
+  pre_tokenize({TextPattern(pcre_of_onig(pattern))}, text,
+               [&](std::string_view piece) { all.emplace_back(piece); });
   return all;
 }
 
@@ -58,21 +61,6 @@ TEST(BpeModel, TokensAreWrittenAsCharactersOfBytes) {
   EXPECT_EQ(bytes_of_token(written_token(all)), all);
 }
 
-/// 256 bytes, then what the merges give, then the added token.
-json tokenizer_of(const std::vector<std::pair<std::string, std::string>>& merges) {
-  json vocab = json::object(), list = json::array();
-  for (int byte = 0; byte < 256; ++byte) vocab[written_token(std::string(1, static_cast<char>(byte)))] = byte;
-  for (const auto& [left, right] : merges) {
-    list.push_back(written_token(left) + " " + written_token(right));
-    vocab[written_token(left + right)] = vocab.size();
-  }
-  const auto added = static_cast<int>(vocab.size());
-  return {{"added_tokens", {{{"id", added}, {"content", "<|endoftext|>"}, {"special", true}}}},
-          {"normalizer", nullptr},
-          {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
-          {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", list}}}};
-}
-
 class BpeTokenizerTest : public ::testing::Test {
  protected:
   std::unique_ptr<Tokenizer> load(const json& json) {
@@ -85,7 +73,7 @@ class BpeTokenizerTest : public ::testing::Test {
 
   // 256 "he", 257 "ll", 258 "hell", 259 " w", 260 "aa", 261 "aaa"
   const json small_ =
-      tokenizer_of({{"h", "e"}, {"l", "l"}, {"he", "ll"}, {" ", "w"}, {"a", "a"}, {"aa", "a"}});
+      testing::tokenizer_of({{"h", "e"}, {"l", "l"}, {"he", "ll"}, {" ", "w"}, {"a", "a"}, {"aa", "a"}});
   TemporaryFolder folder_;
 };
 
@@ -129,6 +117,34 @@ TEST_F(BpeTokenizerTest, WholePiecesComeFirstWhereItSaysSo) {
   EXPECT_EQ(load(changed)->encode("lo"), (Ids{300}));
 }
 
+// tokenizers 0.23.3 gives these ids.
+TEST_F(BpeTokenizerTest, TheLastMentionOfAMergeCounts) {
+  json changed = testing::tokenizer_of({{"a", "b"}, {"b", "c"}});  // 256 "ab", 257 "bc"
+  EXPECT_EQ(load(changed)->encode("abc"), (Ids{256, 'c'}));
+  changed["model"]["merges"].push_back("a b");
+  EXPECT_EQ(load(changed)->encode("abc"), (Ids{'a', 257}));
+  changed["model"]["merges"].push_back(json::array({"b", "c"}));
+  EXPECT_EQ(load(changed)->encode("abc"), (Ids{256, 'c'}));
+}
+
+// A token of characters that stand for no bytes is reached by its id alone.
+TEST_F(BpeTokenizerTest, TokensThatNoBytesGiveAreOnlyDecoded) {
+  json changed = small_;
+  changed["model"]["vocab"]["    "] = 300;
+  changed["model"]["vocab"]["\xe2\x96\x81"] = 301;
+  changed["model"]["ignore_merges"] = true;
+  const auto tokenizer = load(changed);
+  EXPECT_EQ(tokenizer->encode("    "), (Ids{' ', ' ', ' ', ' '}));
+  EXPECT_EQ(tokenizer->decode(Ids{300, 301}), "    \xe2\x96\x81");
+}
+
+TEST_F(BpeTokenizerTest, AddedTokensThatAreNormalizedComeSecond) {
+  json changed = small_;
+  changed["added_tokens"].push_back({{"id", 300}, {"content", "ell"}, {"normalized", true}});
+  changed["added_tokens"].push_back({{"id", 301}, {"content", "lo w"}, {"normalized", false}});
+  EXPECT_EQ(load(changed)->encode("hello worldello"), (Ids{256, 'l', 301, 'o', 'r', 'l', 'd', 300, 'o'}));
+}
+
 TEST_F(BpeTokenizerTest, VocabAndMergesAreTheSame) {
   const json& model = small_["model"];
   json vocab = model["vocab"];
@@ -162,6 +178,11 @@ TEST_F(BpeTokenizerTest, NamesWhatItDoesNotKnow) {
   expect_named(changed("/normalizer", {{"type", "NFC"}}), "NFC");
   expect_named(changed("/pre_tokenizer", {{"type", "Whitespace"}}), "Whitespace");
   expect_named(changed("/pre_tokenizer/add_prefix_space", true), "add_prefix_space");
+  expect_named(changed("/pre_tokenizer", nullptr), "no ByteLevel");
+  const json split = {{"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "Isolated"}};
+  const json byte_level = small_["pre_tokenizer"];
+  expect_named(changed("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {byte_level, split}}}),
+               "Split behind ByteLevel");
   expect_named(changed("/added_tokens/0/lstrip", true), "lstrip");
   expect_named(changed("/model/merges/0", "h"), "merge 0");
   expect_named(changed("/model/merges/0", "q z"), "\"qz\"");

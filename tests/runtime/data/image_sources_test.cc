@@ -36,6 +36,28 @@ std::string open_error(const std::filesystem::path& path) {
   return message_of([&] { open_images({.path = path}); });
 }
 
+TEST(ImageFolder, LinkedFoldersAreReadOnce) {
+  const TemporaryFolder folder;
+  namespace fs = std::filesystem;
+  write_file(folder / "set" / "ant" / "a.png", plain_png(1));
+  write_file(folder / "set" / "ant" / "deep" / "b.png", plain_png(1));
+  write_file(folder / "set" / "bee" / "c.png", plain_png(1));
+  write_file(folder / "elsewhere" / "d.png", plain_png(1));
+  fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link2");  // read already
+  fs::create_directory_symlink(folder / "set" / "ant", folder / "set" / "ant" / "deep" / "loop");
+  fs::create_directory_symlink(folder / "elsewhere", folder / "elsewhere" / "loop");
+  const ImageFolder images({.root = folder / "set"});
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < images.num_images(); ++i)
+    names.push_back(images.path(i).lexically_relative(folder / "set").string());
+  EXPECT_THAT(names, ElementsAre("ant/a.png", "ant/deep/b.png", "ant/link/d.png", "bee/c.png"));
+  EXPECT_TRUE(images.has_links());
+  // A class folder that is a link is a class.
+  fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "cat");
+  EXPECT_THAT(ImageFolder({.root = folder / "set"}).class_names(), ElementsAre("ant", "bee", "cat"));
+}
+
 TEST(ImageFolder, ClassesAndFilesAreSorted) {
   const TemporaryFolder folder;
   write_file(folder / "zebra" / "b.png", plain_png(1));

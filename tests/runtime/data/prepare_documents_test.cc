@@ -22,7 +22,8 @@ class PrepareDocumentsTest : public ::testing::Test {
     return prepare_documents({.inputs = {folder_ / "in.tsv"},
                               .output = folder_ / "out",
                               .labelled = labelled,
-                              .eval_fraction = eval_fraction});
+                              .eval_fraction = eval_fraction})
+        .info;
   }
   std::string refusal(const std::string& text) {
     try {
@@ -66,11 +67,35 @@ TEST_F(PrepareDocumentsTest, EvaluationIsSpreadOverTheLines) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out" / "eval.documents"));
 }
 
+TEST_F(PrepareDocumentsTest, LineEndsAreAlikeAndMarksAreDropped) {
+  const char* texts[] = {"neg\tbad\npos\tgood\n",
+                         "neg\tbad\r\npos\tgood\r\n",
+                         "neg\tbad\rpos\tgood\r",
+                         "\xef\xbb\xbfneg\tbad\npos\tgood",
+                         "neg\tbad\n\xef\xbb\xbfpos\tgood\n",
+                         "\xef\xbb\xbf\xef\xbb\xbfneg\tbad\r\r\npos\tgood\n"};
+  for (const char* text : texts) {
+    const DatasetInfo info = prepare(text);
+    EXPECT_THAT(info.classes, ElementsAre("neg", "pos")) << text;
+    EXPECT_EQ(info.train_tokens, 7) << text;
+  }
+}
+
+TEST_F(PrepareDocumentsTest, OtherEncodingsAndRecordsAreRefused) {
+  EXPECT_THAT(refusal(std::string("\xff\xfen\0\t\0x\0", 8)), HasSubstr("iconv -f UTF-16 -t UTF-8"));
+  EXPECT_THAT(refusal(std::string("n\0e\0g\0\t\0x\0\n\0", 12)), HasSubstr("iconv -f UTF-16LE -t UTF-8"));
+  EXPECT_THAT(refusal(std::string("neg\tb\0d", 7)), HasSubstr("binary"));
+  EXPECT_THAT(refusal("{\"label\": 1, \"text\": \"a\"}\n"), HasSubstr("[.label, .text] | @tsv"));
+  EXPECT_THAT(refusal("\xef\xbb\xbf"), HasSubstr("no text was found"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+}
+
 TEST_F(PrepareDocumentsTest, LinesThatAreNoDocumentsAreNamed) {
   EXPECT_THAT(refusal("a\tx\nno label\n"), HasSubstr("in.tsv:2"));
   EXPECT_THAT(refusal("a\tx\ty\tz\n"), HasSubstr("in.tsv:1"));
   EXPECT_THAT(refusal("a\tx\na\ty\n"), HasSubstr("all 2 documents have the label 'a'"));
   EXPECT_THAT(refusal("\n"), HasSubstr("there is no text"));
+  EXPECT_THAT(refusal(""), HasSubstr("no text was found"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
 }
 

@@ -52,6 +52,21 @@ TEST(PrepareText, BytesAreJoinedAndSplit) {
   EXPECT_EQ(info.skipped_binary_files, 1);
 }
 
+TEST(PrepareText, MarksAreDroppedAndLineEndsStay) {
+  const TemporaryFolder folder;
+  write_file(folder / "in/a.txt",
+             "\xef\xbb\xbf"
+             "a\r\nb\r");
+  write_file(folder / "in/b.txt",
+             "\xef\xbb\xbf"
+             "c\xef\xbb\xbf\n");
+  const auto summary =
+      prepare_text({.inputs = {folder / "in"}, .output = folder / "out", .eval_fraction = 0.0});
+  EXPECT_EQ(text_of(folder / "out/train.bin", *make_byte_tokenizer()), "a\r\nb\r\n\nc\xef\xbb\xbf\n");
+  EXPECT_EQ(summary.notes.marked.count, 2);
+  EXPECT_EQ(summary.info.source_bytes, 10);
+}
+
 // The split that published results on a file of 1,115,394 characters used: 1,003,854 for training.
 TEST(PrepareText, NineTenthsAreRoundedDown) {
   const TemporaryFolder folder;
@@ -186,8 +201,11 @@ TEST(PrepareText, BadInputSaysWhatIsWrong) {
   EXPECT_NE(message({.inputs = {folder / "nothing"}, .output = out}).find("nothing does not exist"),
             std::string::npos);
   const std::string binary = message({.inputs = {folder / "binary"}, .output = out});
-  EXPECT_NE(binary.find("no text was found"), std::string::npos) << binary;
-  EXPECT_NE(binary.find("1 binary"), std::string::npos) << binary;
+  EXPECT_NE(binary.find("binary is no text"), std::string::npos) << binary;
+  write_file(folder / "binaries/one", std::string("\0", 1));
+  const std::string binaries = message({.inputs = {folder / "binaries"}, .output = out});
+  EXPECT_NE(binaries.find("no text was found"), std::string::npos) << binaries;
+  EXPECT_NE(binaries.find("1 binary"), std::string::npos) << binaries;
   const std::string blocked = message({.inputs = {folder / "in.txt"}, .output = folder / "in.txt/out"});
   EXPECT_NE(blocked.find("in.txt/out"), std::string::npos) << blocked;
   EXPECT_NE(message({.inputs = {folder / "in.txt"}, .output = folder / "in.txt"}).find("not a folder"),

@@ -1,0 +1,39 @@
+#include "launcher/train/eval_in_train.h"
+
+#include <optional>
+#include <vector>
+
+#include "launcher/train/token_data.h"
+#include "runtime/base/error.h"
+#include "runtime/data/shared_files.h"
+
+namespace trireme {
+namespace {
+
+std::optional<SharedFiles> shared_files(const JobConfig& config, const JobData& data) {
+  if (data.train_images != nullptr && data.eval_images != nullptr) {
+    return find_shared_files(*data.train_images, *data.eval_images);
+  }
+  return find_shared_files(token_files(config.data.train, TokenPart::kTrain),
+                           token_files(config.data.eval, TokenPart::kEval));
+}
+
+}  // namespace
+
+void check_eval_not_in_train(const JobConfig& config, const JobData& data) {
+  const bool compares = config.data.kind != DataKind::kSynthetic && !config.data.eval.empty();
+  if (!compares || config.data.allow_eval_in_train) return;
+  const std::optional<SharedFiles> shared = shared_files(config, data);
+  if (!shared) return;
+  throw Error(
+      ErrorCode::kInvalidInput,
+      "data.eval: {} file(s) of data.eval = \"{}\" are also in data.train = \"{}\", the first is {}{}: an "
+      "evaluation on training data says nothing about other data. Name other data, or set "
+      "data.allow_eval_in_train = true",
+      shared->count, config.data.eval, config.data.train, shared->eval.string(),
+      shared->eval == shared->train ? ""
+      : shared->is_copy             ? fmt::format(" (a copy of {})", shared->train.string())
+                                    : fmt::format(" ({} there)", shared->train.string()));
+}
+
+}  // namespace trireme

@@ -1,0 +1,88 @@
+#include "runtime/data/tokenizer_folder.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <vector>
+
+#include "runtime/base/error.h"
+#include "runtime/base/log.h"
+#include "runtime/base/regular_file.h"
+#include "runtime/checkpoint/json_file.h"
+#include "runtime/data/bpe_folder.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+bool has(const fs::path& folder, const char* name) {
+  std::error_code error;
+  return fs::exists(folder / name, error);
+}
+
+/// Nothing where the file is damaged: its reader says how.
+Json read_json(const fs::path& path) {
+  try {
+    return parse_json(read_text_file({.path = path, .what = "tokenizer", .max_bytes = kMaxTokenizerBytes}));
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+/// Whether a tokenizer.json holds the tokens of a sentencepiece model.
+bool is_converted(const Json& json) {
+  const Json model = json.is_object() ? json.value("model", Json()) : Json();
+  if (!model.is_object()) return false;
+  const Json type = model.value("type", Json()), fallback = model.value("byte_fallback", Json());
+  return type == "Unigram" || fallback == true;
+}
+
+std::unique_ptr<Tokenizer> load_model_beside(const fs::path& folder, const Json& json) {
+  const fs::path model = folder / "tokenizer.model";
+  auto tokenizer = load_sentencepiece(model);
+  std::vector<std::string> missing;
+  const Json added = json.value("added_tokens", Json::array());
+  for (const Json& token : added.is_array() ? added : Json::array()) {
+    if (!token.is_object() || !token.contains("id") || !token["id"].is_number_integer()) continue;
+    if (token["id"] >= tokenizer->vocab_size()) missing.push_back(token.value("content", std::string("?")));
+  }
+  log_warning(fmt::format(
+      "{} is read: the tokenizer.json beside it was converted from a sentencepiece model{}", model.string(),
+      missing.empty() ? std::string()
+                      : fmt::format("; {} token(s) that tokenizer.json adds are plain text "
+                                    "for the model, the first is '{}'",
+                                    missing.size(), missing.front())));
+  return tokenizer;
+}
+
+std::string files_of(const fs::path& folder) {
+  std::vector<std::string> models;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (entry->path().extension() == ".model") models.push_back(entry->path().filename().string());
+  }
+  std::ranges::sort(models);
+  return models.empty() ? "" : fmt::format("; it has {}: give that file itself", models.front());
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
+  const bool has_json = has(folder, "tokenizer.json"), has_model = has(folder, "tokenizer.model");
+  if (has_json && has_model) {
+    const Json json = read_json(folder / "tokenizer.json");
+    if (is_converted(json)) return load_model_beside(folder, json);
+  }
+  if (has_json) return load_bpe(folder);
+  if (has_model) return load_sentencepiece(folder / "tokenizer.model");
+  TRIREME_CHECK(
+      has(folder, "vocab.json") || has(folder, "merges.txt"),
+      "tokenizer {}: the folder has no tokenizer.json, no tokenizer.model (sentencepiece), and neither "
+      "vocab.json nor merges.txt{}",
+      folder.string(), files_of(folder));
+  return load_bpe(folder);
+}
+
+}  // namespace trireme
