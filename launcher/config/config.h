@@ -62,6 +62,7 @@ struct DataSection {
   DataKind kind = DataKind::kTokens;
   std::string train;
   std::string eval;
+  bool allow_eval_in_train = false;
   // Of images:
   std::int64_t image_size = 0;
   ViewOptions::Crop crop = ViewOptions::Crop::kRandomResized;
@@ -167,8 +168,9 @@ struct CheckpointSection {
   std::int64_t verify_every = 0;
   bool background = false;
   bool partner = false;
-  std::string partner_folder = "/dev/shm/trireme";
+  std::string partner_folder = "/dev/shm/trireme-{uid}";
   Resume resume;
+  bool new_data = false;
 };
 
 struct LogSection {

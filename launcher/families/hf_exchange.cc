@@ -12,7 +12,6 @@
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_config.h"
 #include "runtime/checkpoint/hf_source.h"
-#include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/safetensors_source.h"
 
 namespace trireme {
@@ -134,8 +133,7 @@ std::unique_ptr<TensorSource> open_initial_weights(const ModelSection& model) {
   std::error_code error;
   const NewHead new_head = new_head_of(model);
   if (!std::filesystem::is_directory(place, error)) return open_file(model, place, new_head);
-  if (std::filesystem::exists(place / Manifest::kFileName, error) ||
-      std::filesystem::is_directory(place / "checkpoints", error)) {
+  if (holds_checkpoint(place)) {
     const Checkpoint checkpoint = open_checkpoint_or_run(place);
     if (model.has_adapters()) check_adapter_scale(model, checkpoint);
     return open_file(model, checkpoint.folder / kModelFile, new_head);

@@ -66,6 +66,12 @@ std::shared_ptr<const Dataset> synthetic_images(const JobConfig& config) {
                                .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
+void open_evaluation(const JobConfig& config, bool read_whole, JobData& data) {
+  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
+  data.eval = make_dataset(config, data.eval_images);
+  if (read_whole) data.eval_fingerprint = data.eval_images->fingerprint();
+}
+
 JobData open_image_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == DataKind::kSynthetic) {
     const auto data = synthetic_images(config);
@@ -74,19 +80,16 @@ JobData open_image_data(const JobConfig& config, bool read_whole) {
   JobData data;
   data.train_images = open_source(config, "data.train", config.data.train, ImageSplit::kTrain);
   data.train = make_dataset(config, data.train_images);
-  if (read_whole) data.fingerprint += fmt::format("data.train: {}\n", data.train_images->fingerprint());
+  if (read_whole) data.train_fingerprint = data.train_images->fingerprint();
   if (config.data.eval.empty()) return data;
-  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
-  data.eval = make_dataset(config, data.eval_images);
-  if (read_whole) data.fingerprint += fmt::format("data.eval: {}\n", data.eval_images->fingerprint());
+  open_evaluation(config, read_whole, data);
   return data;
 }
 
-JobData open_image_eval_data(const JobConfig& config) {
+JobData open_image_eval_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_images(config)};
   JobData data;
-  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
-  data.eval = make_dataset(config, data.eval_images);
+  open_evaluation(config, read_whole, data);
   return data;
 }
 
@@ -102,17 +105,19 @@ SampleSpec image_sample_spec(const JobConfig& config) {
 
 }  // namespace
 
-void check_classes(const JobConfig& config, const JobData& data, const ClassNames& saved) {
-  ClassNames train = names_of("data.train", config.data.train, data.train_images.get()),
-             eval = names_of("data.eval", config.data.eval, data.eval_images.get());
-  if (!data.train_classes.empty()) train = {config.data.train, data.train_classes};
-  if (!data.eval_classes.empty()) eval = {config.data.eval, data.eval_classes};
-  check_same_classes(saved, train,
-                     "Labels of the run that goes on would mean other classes: restore the class folders, or "
-                     "begin anew, in another --out or with checkpoint.resume = \"never\"");
-  check_same_classes(train, eval, "Both want the same class folders: add, rename or remove some");
-  check_same_classes(saved, eval,
-                     "The model knows its own classes: choose a folder with the same class folders");
+ClassNames classes_of_training(const JobConfig& config, const JobData& data) {
+  if (!data.train_classes.empty()) return {config.data.train, data.train_classes};
+  return names_of("data.train", config.data.train, data.train_images.get());
+}
+
+ClassNames classes_of_evaluation(const JobConfig& config, const JobData& data) {
+  if (!data.eval_classes.empty()) return {config.data.eval, data.eval_classes};
+  return names_of("data.eval", config.data.eval, data.eval_images.get());
+}
+
+void check_classes(const JobConfig& config, const JobData& data) {
+  check_same_classes(classes_of_training(config, data), classes_of_evaluation(config, data),
+                     "Both want the same class folders: add, rename or remove some");
   if (data.train_images) {
     with_key("data.train", [&] { check_labels(*data.train_images, config.model.classes, "model.classes"); });
   }

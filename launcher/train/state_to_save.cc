@@ -1,7 +1,5 @@
 #include "launcher/train/state_to_save.h"
 
-#include "runtime/data/class_names.h"
-
 namespace trireme {
 
 RunState state_to_save(const TrainingRun& run, bool evaluation_due) {
@@ -12,16 +10,12 @@ RunState state_to_save(const TrainingRun& run, bool evaluation_due) {
                  .config = run.options.config,
                  .arithmetic = run.options.arithmetic,
                  .products = run.products,
-                 .class_names = run.resumed.class_names};
-  if (!run.data.train_classes.empty()) state.class_names = run.data.train_classes;
-  if (run.data.train_images && !run.data.train_images->class_names().empty()) {
-    state.class_names = as_utf8(run.data.train_images->class_names());
-  }
+                 .data = run.record};
+  state.data.samples = run.sample_at(state.step);
   if (run.log) {
     state.loss = run.log->loss();
     state.eval_loss = run.log->eval_loss();
   }
-  if (run.prepared) state.tokenizer = run.prepared->info.tokenizer;
   return state;
 }
 

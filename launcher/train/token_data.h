@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "launcher/train/data_module.h"
+#include "launcher/train/data_record.h"
 #include "runtime/data/dataset_info.h"
 
 namespace trireme {
@@ -20,6 +21,9 @@ struct PreparedData {
   DatasetInfo info;
 };
 std::optional<PreparedData> find_prepared_data(const std::filesystem::path& path);
+
+/// Its tokenizer, with the hash of its file. Throws Error(kInvalidInput) where the file is missing.
+TokenizerRecord tokenizer_of(const PreparedData& data);
 
 /// The tokenizer's, of prepared tokens. Throws Error(kInvalidInput) where there are none.
 std::int64_t vocab_of_data(const DataSection& data);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/data_fingerprint.h"
 #include "runtime/data/image.h"
 #include "runtime/data/picture_memory.h"
 
@@ -24,8 +25,8 @@ class ImageSource {
   virtual std::string name(std::int64_t index) const = 0;
   /// By label; empty where the format has no names.
   virtual const std::vector<std::string>& class_names() const = 0;
-  /// A line for people and for comparing ranks: what and how much.
-  virtual std::string fingerprint() const = 0;
+  /// Compares sets, between ranks and with checkpoints. Reads files.
+  virtual DataFingerprint fingerprint() const = 0;
 
   /// From now on keeps decoded pictures in `memory`, which other sets may share; before the first load().
   virtual void keep_in(std::shared_ptr<PictureMemory> /*memory*/) {}

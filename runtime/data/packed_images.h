@@ -42,8 +42,8 @@ class PackedImages final : public ImageSource {
   std::int32_t label(std::int64_t index) const override;
   std::string name(std::int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return no_names_; }
-  /// With a hash of the files' bytes: reads them whole.
-  std::string fingerprint() const override;
+  /// Of the files' bytes: reads them whole.
+  DataFingerprint fingerprint() const override;
   /// Asks for no reduction.
   std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const override;
 
