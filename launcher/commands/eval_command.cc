@@ -20,6 +20,7 @@
 #include "launcher/host/machine.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/build.h"
+#include "launcher/train/data_check.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/image_data.h"
 #include "launcher/train/progress.h"
@@ -27,6 +28,7 @@
 #include "launcher/train/run_checkpoint.h"
 #include "launcher/train/token_data.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -109,6 +111,20 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, s
   fmt::print("{}\n", json.dump());
 }
 
+void check_data(const DataRecord& saved, const JobConfig& config, const JobData& opened,
+                const Checkpoint& checkpoint, const EvalArguments& arguments) {
+  MetData met = met_by_evaluation(config, opened, checkpoint.folder.string());
+  const bool is_named = !arguments.data.empty();
+  if (is_named) {
+    met.data.eval = std::nullopt;  // whatever it is, it is meant
+    met.eval = fmt::format("--data \"{}\"", arguments.data);
+    met.tokenizer = met.eval;
+  }
+  for (const std::string& warning : compare_data(Meeting::kEval, saved, met).warnings) log_warning(warning);
+  const std::string unknown = describe_unknown_data(saved, met.checkpoint);
+  if (!unknown.empty() && opened.eval_fingerprint && !is_named) log_warning(unknown);
+}
+
 ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launch) {
   return run_as_rank(
       launch, {.run = [&](RankSession& session) {
@@ -125,8 +141,9 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             if (arguments.ema) check_averages(checkpoint);
             const RunState state = read_run_state(checkpoint);
             config = eval_config(state, arguments);
-            const JobData opened = open_eval_data(config);
-            check_classes(config, opened, {.where = checkpoint.folder.string(), .names = state.class_names});
+            const JobData opened = open_eval_data(config, /*read_whole=*/launch.local_rank == 0);
+            check_data(state.data, config, opened, checkpoint, arguments);  // names of classes first
+            check_classes(config, opened);
             data = opened.eval;
             blocks = build_blocks(config.model);
           });

@@ -13,6 +13,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/train/build.h"
+#include "launcher/train/data_check.h"
 #include "launcher/train/lora.h"
 #include "launcher/train/run_checkpoint.h"
 #include "parallel/layout/parameter_rules.h"
@@ -158,7 +159,11 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   TRIREME_CHECK(is_adapted || !arguments.adapters, "--adapters: {} was trained without train.lora",
                 checkpoint.folder.string());
   ModelSection section;  // of what needs it
-  if (is_adapted || format == ExportFormat::kHf) section = resolve(read_run_state(checkpoint).config).model;
+  if (is_adapted || format == ExportFormat::kHf) {
+    const RunState state = read_run_state(checkpoint);
+    section = resolve(state.config).model;
+    if (format == ExportFormat::kHf) check_saved_tokenizer(Meeting::kExport, state.data, checkpoint);
+  }
   const SavedAdapters adapters =
       is_adapted ? saved_adapters(section, *build_blocks(section)) : SavedAdapters{};
   const MergedModel merged(model, adapters);

@@ -20,6 +20,7 @@
 #include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
 #include "launcher/train/build.h"
+#include "launcher/train/data_check.h"
 #include "launcher/train/run_checkpoint.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
@@ -43,11 +44,19 @@ struct SampleArguments {
 
 std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, const Checkpoint& checkpoint,
                                           const RunState& state) {
-  if (!arguments.tokenizer.empty()) return load_tokenizer(arguments.tokenizer);
-  TRIREME_CHECK(!state.tokenizer.empty(),
+  if (!arguments.tokenizer.empty()) {
+    auto tokenizer = load_tokenizer(arguments.tokenizer);
+    compare_data(Meeting::kSample, state.data,
+                 {.checkpoint = checkpoint.folder.string(),
+                  .data = {.tokenizer = record_of(*tokenizer)},
+                  .tokenizer = fmt::format("--tokenizer \"{}\"", arguments.tokenizer)});
+    return tokenizer;
+  }
+  TRIREME_CHECK(!state.data.tokenizer.kind.empty(),
                 "{} does not say how its tokens were made: give --tokenizer bytes, or the path of its model",
                 checkpoint.folder.string());
-  return load_saved_tokenizer(state.tokenizer, checkpoint.folder);
+  check_saved_tokenizer(Meeting::kSample, state.data, checkpoint);
+  return load_saved_tokenizer(state.data.tokenizer.kind, checkpoint.folder);
 }
 
 std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& prompt,

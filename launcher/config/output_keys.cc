@@ -47,7 +47,11 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
       .only(for_partner_copies())
       .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "
-           "step 0. Else the path of a checkpoint.");
+           "step 0. Else the path of a checkpoint.")
+      .add("new_data", &C::new_data, any(),
+           "Accept data that differs from what the checkpoint was trained on, which is refused otherwise: "
+           "training or evaluation data, the tokenizer, the size or normalisation of pictures. New training "
+           "data is read from its first sample on; a later start with the same data continues at its place.");
   using G = LogSection;
   SectionKeys<G>(keys, "log", &JobConfig::log)
       .add("every", &G::every, count_from(1),

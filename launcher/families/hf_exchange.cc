@@ -156,8 +156,7 @@ InitialWeights open_weights(const ModelSection& model, const NewHead& new_head) 
     }
     return open_own_checkpoint(model, open_checkpoint(folder, Verify::kSizes), place, new_head);
   }
-  if (std::filesystem::exists(place / Manifest::kFileName, error) ||
-      std::filesystem::is_directory(place / "checkpoints", error)) {
+  if (holds_checkpoint(place)) {
     const Checkpoint checkpoint = open_checkpoint_or_run(place);
     return open_own_checkpoint(model, checkpoint, checkpoint.folder / kModelFile, new_head);
   }

@@ -92,7 +92,7 @@ void PartnerCopy::prepare(const RunState& state, const std::optional<fs::path>& 
   // The others do not know its size, and have no piece of it.
   if (!tokenizer_.empty())
     header_.files.push_back(
-        {.name = std::string(tokenizer_file(state.tokenizer)), .bytes = tokenizer_.size()});
+        {.name = std::string(tokenizer_file(state.data.tokenizer.kind)), .bytes = tokenizer_.size()});
   writer_.emplace(header_, std::move(pieces));
 }
 

@@ -49,15 +49,15 @@ void open_partner(TrainingRun& run) {
   const CheckpointSection& section = run.options.config.checkpoint;
   if (!section.partner) return;
   const auto& host = run.options.host ? run.options.host : run.options.comm;
-  run.partner = std::make_unique<PartnerStart>(
-      PartnerStart{.ring = {.comm = host->split(0),
-                            .hosts = host->hosts(),
-                            .folder = PartnerFolder(section.partner_folder, run.options.out),
-                            .run = text_of_rank(*host, 0, run.is_first() ? read_line(run.out.run_id()) : "")},
-                   .restore = nullptr,
-                   .from = std::nullopt,
-                   .description = {},
-                   .data = text_of_rank(*host, 0, run.is_first() ? hash_of_text(run.data.fingerprint) : "")});
+  run.partner = std::make_unique<PartnerStart>(PartnerStart{
+      .ring = {.comm = host->split(0),
+               .hosts = host->hosts(),
+               .folder = PartnerFolder(section.partner_folder, run.options.out),
+               .run = text_of_rank(*host, 0, run.is_first() ? read_line(run.out.run_id()) : "")},
+      .restore = nullptr,
+      .from = std::nullopt,
+      .description = {},
+      .data = text_of_rank(*host, 0, run.is_first() ? hash_of_text(run.data.fingerprint_text()) : "")});
   PartnerStart& partner = *run.partner;
   run_stage(*partner.ring.comm, [&] { partner.ring.folder.prepare(); });
   // What ranks that died left there needs room.

@@ -177,8 +177,15 @@ JobData open_data(const JobConfig& config, bool read_whole) {
   return data;
 }
 
-JobData open_eval_data(const JobConfig& config) {
-  return family_of(config.model).data.open_eval(config);
+JobData open_eval_data(const JobConfig& config, bool read_whole) {
+  return family_of(config.model).data.open_eval(config, read_whole);
+}
+
+std::string JobData::fingerprint_text() const {
+  std::string text;
+  if (train_fingerprint) text += fmt::format("data.train: {}\n", to_string(*train_fingerprint));
+  if (eval_fingerprint) text += fmt::format("data.eval: {}\n", to_string(*eval_fingerprint));
+  return text;
 }
 
 }  // namespace trireme

@@ -44,11 +44,11 @@ LrSchedule lr_schedule(const JobConfig& config);
 SampleSpec sample_spec(const JobConfig& config);
 
 /// Opens the data. With `read_whole`, reads all shards to be sure that no token id is beyond the vocabulary,
-/// and takes their fingerprint. Throws Error(kInvalidInput) naming the key and the file.
+/// and takes their fingerprints. Throws Error(kInvalidInput) naming the key and the file.
 JobData open_data(const JobConfig& config, bool read_whole);
 
 /// Only data.eval, which must not be empty unless data.kind is "synthetic". Throws as open_data().
-JobData open_eval_data(const JobConfig& config);
+JobData open_eval_data(const JobConfig& config, bool read_whole);
 
 /// Threads of a rank that read data ahead (data.workers), where it computes with `threads`.
 int num_data_workers(const JobConfig& config, int threads);

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "launcher/config/config.h"
 #include "parallel/layout/sample_spec.h"
+#include "runtime/data/data_fingerprint.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/image_source.h"
 
@@ -20,7 +23,11 @@ struct JobData {
   std::shared_ptr<ImageSource> train_images, eval_images;
   // Of data.kind = "documents" with labels, by label.
   std::vector<std::string> train_classes, eval_classes;
-  std::string fingerprint;  // a line a key, of what the files hold; empty without `read_whole`
+  // What the files hold; nothing without `read_whole`.
+  std::optional<DataFingerprint> train_fingerprint, eval_fingerprint;
+
+  /// Both fingerprints, a line each with its key.
+  std::string fingerprint_text() const;
 };
 
 struct DataModule {
@@ -32,9 +39,9 @@ struct DataModule {
   bool masks_tokens = false;                           // masked language modelling
   bool takes_documents = false;                        // DataKind::kDocuments, too
   SampleSpec (*sample_spec)(const JobConfig& config);  // the shapes of one training sample
-  std::string (*describe_sample)(const JobConfig& config);    // "1024 tokens"
-  JobData (*open)(const JobConfig& config, bool read_whole);  // see open_data()
-  JobData (*open_eval)(const JobConfig& config);              // see open_eval_data()
+  std::string (*describe_sample)(const JobConfig& config);         // "1024 tokens"
+  JobData (*open)(const JobConfig& config, bool read_whole);       // see open_data()
+  JobData (*open_eval)(const JobConfig& config, bool read_whole);  // see open_eval_data()
 };
 
 }  // namespace trireme

@@ -68,6 +68,12 @@ std::shared_ptr<const Dataset> synthetic_images(const JobConfig& config) {
                                .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
+void open_evaluation(const JobConfig& config, bool read_whole, JobData& data) {
+  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
+  data.eval = make_dataset(config, data.eval_images);
+  if (read_whole) data.eval_fingerprint = data.eval_images->fingerprint();
+}
+
 JobData open_image_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == DataKind::kSynthetic) {
     const auto data = synthetic_images(config);
@@ -76,19 +82,16 @@ JobData open_image_data(const JobConfig& config, bool read_whole) {
   JobData data;
   data.train_images = open_source(config, "data.train", config.data.train, ImageSplit::kTrain);
   data.train = make_dataset(config, data.train_images);
-  if (read_whole) data.fingerprint += fmt::format("data.train: {}\n", data.train_images->fingerprint());
+  if (read_whole) data.train_fingerprint = data.train_images->fingerprint();
   if (config.data.eval.empty()) return data;
-  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
-  data.eval = make_dataset(config, data.eval_images);
-  if (read_whole) data.fingerprint += fmt::format("data.eval: {}\n", data.eval_images->fingerprint());
+  open_evaluation(config, read_whole, data);
   return data;
 }
 
-JobData open_image_eval_data(const JobConfig& config) {
+JobData open_image_eval_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_images(config)};
   JobData data;
-  data.eval_images = open_source(config, "data.eval", config.data.eval, ImageSplit::kEval);
-  data.eval = make_dataset(config, data.eval_images);
+  open_evaluation(config, read_whole, data);
   return data;
 }
 
@@ -109,24 +112,23 @@ ClassNames classes_of_training(const JobConfig& config, const JobData& data) {
   return names_of("data.train", config.data.train, data.train_images.get());
 }
 
-void check_classes(const JobConfig& config, const JobData& data, const ClassNames& saved) {
-  const ClassNames train = classes_of_training(config, data);
-  ClassNames eval = names_of("data.eval", config.data.eval, data.eval_images.get());
-  if (!data.eval_classes.empty()) eval = {config.data.eval, data.eval_classes};
-  const bool head_comes_along = !config.model.init_from.empty() && !config.model.new_head;
+ClassNames classes_of_evaluation(const JobConfig& config, const JobData& data) {
+  if (!data.eval_classes.empty()) return {config.data.eval, data.eval_classes};
+  return names_of("data.eval", config.data.eval, data.eval_images.get());
+}
+
+bool may_lack_classes(const JobConfig& config) {
+  return !config.model.init_from.empty() && !config.model.new_head;
+}
+
+void check_classes(const JobConfig& config, const JobData& data) {
+  check_same_classes(classes_of_training(config, data), classes_of_evaluation(config, data),
+                     "Both want the same class folders: add, rename or remove some");
   const auto classes_for = [&](const ImageSource& images) {
     const auto named = static_cast<std::int64_t>(images.class_names().size());
-    return head_comes_along && named > 0 ? std::min(named, config.model.classes) : config.model.classes;
+    return may_lack_classes(config) && named > 0 ? std::min(named, config.model.classes)
+                                                 : config.model.classes;
   };
-  const auto known = [&](const ClassNames& names) {
-    return head_comes_along ? first_classes(saved, names) : saved;
-  };
-  check_same_classes(known(train), train,
-                     "Labels of the run that goes on would mean other classes: restore the class folders, or "
-                     "begin anew, in another --out or with checkpoint.resume = \"never\"");
-  check_same_classes(train, eval, "Both want the same class folders: add, rename or remove some");
-  check_same_classes(known(eval), eval,
-                     "The model knows its own classes: choose a folder with the same class folders");
   if (data.train_images) {
     with_key("data.train",
              [&] { check_labels(*data.train_images, classes_for(*data.train_images), "model.classes"); });

@@ -49,7 +49,7 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
 
 void copy_tokenizer(const fs::path& model, const RunState& state, const fs::path& folder) {
   std::error_code error;
-  fs::copy_file(model, folder / tokenizer_file(state.tokenizer), error);
+  fs::copy_file(model, folder / tokenizer_file(state.data.tokenizer.kind), error);
   if (!error) return;
   throw Error(ErrorCode::kRuntime, "cannot copy {} into the checkpoint: {}", model.string(), error.message());
 }
@@ -84,13 +84,19 @@ std::optional<Checkpoint> find_resume(const CheckpointStore& store, const Resume
   }
 }
 
-Checkpoint open_checkpoint_or_run(const fs::path& path) {
+bool holds_checkpoint(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) &&
+         (fs::exists(path / Manifest::kFileName, error) || fs::is_directory(path / "checkpoints", error));
+}
+
+Checkpoint open_checkpoint_or_run(const fs::path& path, Verify verify) {
   TRIREME_CHECK(fs::is_directory(path), "there is no checkpoint {}: no such folder", path.string());
-  if (fs::exists(path / Manifest::kFileName)) return open_checkpoint(path, Verify::kChecksums);
+  if (fs::exists(path / Manifest::kFileName)) return open_checkpoint(path, verify);
   for (const fs::path& root : {path / "checkpoints", path}) {
     if (!fs::is_directory(root)) continue;
     const CheckpointStore store(root);
-    if (auto latest = store.latest(Verify::kChecksums)) return *latest;
+    if (auto latest = store.latest(verify)) return *latest;
     TRIREME_CHECK(!store.holds_any(),
                   "{} holds checkpoints, but all of them are damaged (see the warnings above)",
                   root.string());

@@ -36,6 +36,8 @@ std::optional<Checkpoint> find_resume(const CheckpointStore& store, const Resume
 void check_averages(const Checkpoint& checkpoint);
 
 /// A step folder, or a run's output folder (then its newest checkpoint), as users name it.
-Checkpoint open_checkpoint_or_run(const std::filesystem::path& path);
+Checkpoint open_checkpoint_or_run(const std::filesystem::path& path, Verify verify = Verify::kChecksums);
+/// Whether a path is such a folder, by its looks.
+bool holds_checkpoint(const std::filesystem::path& path);
 
 }  // namespace trireme

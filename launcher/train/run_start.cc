@@ -24,6 +24,7 @@
 #include "launcher/train/parameter_patterns.h"
 #include "launcher/train/product_measurement.h"
 #include "launcher/train/rank_hosts.h"
+#include "launcher/train/run_data.h"
 #include "launcher/train/shared_cores.h"
 #include "launcher/train/shared_output.h"
 #include "parallel/run/checkpoint_state.h"
@@ -59,7 +60,7 @@ void check_job(TrainingRun& run) {
   const JobConfig& config = run.options.config;
   batch_layout(config, run.comm().size());  // refuses what cannot be laid out
   // Ranks of one machine read the same files: one of them reads them whole.
-  run.data = open_data(config, /*check_tokens=*/run.options.launch.local_rank == 0);
+  run.data = open_data(config, /*read_whole=*/run.options.launch.local_rank == 0);
   if (config.data.kind == DataKind::kTokens || config.data.kind == DataKind::kDocuments)
     run.prepared = find_prepared_data(config.data.train);
   run.prediction = check_memory(counted_on(config, run.options.device.type), run.options.blocks,
@@ -79,17 +80,13 @@ void check_chunks(const TrainingRun& run) {
 }
 
 void read_resumed(TrainingRun& run) {
-  if (!run.resume_folder.empty())
-    run.resumed =
-        read_run_state(run.partner && run.partner->from ? *run.partner->from
-                                                        : open_checkpoint(run.resume_folder, Verify::kSizes));
-  if (!run.resume_folder.empty()) {
-    check_chunks(run);
-    check_same_training(run.resumed.config, run.options.config, *run.options.blocks,
-                        run.resume_folder.string());
-  }
-  check_classes(run.options.config, run.data,
-                {.where = run.resume_folder.string(), .names = run.resumed.class_names});
+  if (run.resume_folder.empty()) return;
+  run.resumed =
+      read_run_state(run.partner && run.partner->from ? *run.partner->from
+                                                      : open_checkpoint(run.resume_folder, Verify::kSizes));
+  check_chunks(run);
+  check_same_training(run.resumed.config, run.options.config, *run.options.blocks,
+                      run.resume_folder.string());
 }
 
 void claim_output(TrainingRun& run) {
@@ -153,7 +150,7 @@ void load_initial_model(TrainingRun& run) {
   });
   run_stage(run.comm(), [&] { load_model(*run.engine, *weights.source); });
   run.new_tensors = new_tensors(*run.engine, *weights.source);
-  run.class_names = std::move(weights.class_names);
+  run.record.class_names = std::move(weights.class_names);
   for (const auto& notes : {weights.notes, weights.source->notes()}) {
     run.import_notes.insert(run.import_notes.end(), notes.begin(), notes.end());
   }
@@ -162,8 +159,6 @@ void load_initial_model(TrainingRun& run) {
 }
 
 void restore(TrainingRun& run) {
-  run.class_names = run.resumed.class_names;
-  if (run.class_names.empty()) run.class_names = classes_of_training(run.options.config, run.data).names;
   if (run.resume_folder.empty()) {
     if (!run.options.config.model.init_from.empty()) load_initial_model(run);
     return;
@@ -254,6 +249,7 @@ void open_batches(TrainingRun& run) {
                                .batch = run.engine->batch(),
                                .data_rank = run.engine->groups().coord()[Axis::kData],
                                .first_step = run.engine->steps_done(),
+                               .first_sample = run.first_sample,
                                .num_steps = reads ? run.num_steps() : 0,
                                .workers = num_data_workers(run.options.config, run.engine_options.threads),
                                .sample_bytes = sample.input.num_elems() * size_bytes(sample.input_dtype)});
@@ -313,6 +309,10 @@ void tell_resume(TrainingRun& run) {
         "was another",
         run.engine_options.loss_scale.initial));
   }
+  if (run.options.config.train.on_spike != OnSpike::kIgnore && !run.resumed.spikes)
+    run.log->line(
+        "train.on_spike: the checkpoint is of an earlier build, which saved no losses of steps before "
+        "it: spikes are found once enough steps are done");
   for (const std::string& change : describe_changes(run.resumed.config, run.options.config)) {
     log_warning("the checkpoint was made with another " + change);
   }
@@ -367,7 +367,7 @@ TrainingRun start_run(RunOptions options) {
   {
     const Watchdog::Scope watch = run.watched("the checks before the first step");
     run_stage(comm, [&] { check_job(run); });
-    check_same_data(comm, run.data.fingerprint);
+    check_same_data(comm, run.data.fingerprint_text());
     sleep_where_cores_are_shared(comm, run.engine_options.threads);
   }
   {
@@ -376,6 +376,7 @@ TrainingRun start_run(RunOptions options) {
     if (run.options.config.checkpoint.partner) run_stage(comm, [&] { claim_output(run); });
     choose_resume(run);
     run_stage(comm, [&] { read_resumed(run); });
+    meet_data(run);
     run_stage(comm, [&] {
       if (run.data.eval) check_has_targets(evaluation_of(run.options.config, run.data.eval));
     });
@@ -408,6 +409,7 @@ TrainingRun start_run(RunOptions options) {
       open_log(run);
       tell_start(run);
       if (!run.resume_folder.empty()) tell_resume(run);
+      log_data(run);
     });
   }
   refused.keep();

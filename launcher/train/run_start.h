@@ -10,6 +10,7 @@
 #include "launcher/host/env.h"
 #include "launcher/partner/partner_start.h"
 #include "launcher/train/build.h"
+#include "launcher/train/data_check.h"
 #include "launcher/train/folder_lock.h"
 #include "launcher/train/output_folder.h"
 #include "launcher/train/output_watch.h"
@@ -45,11 +46,13 @@ struct TrainingRun {
   StepPrediction prediction;
   std::filesystem::path resume_folder;  // empty: a fresh start
   RunState resumed;
+  DataRecord record;              // of the job's data, on rank 0 with fingerprints; samples: see sample_at()
+  DataChanges data_changes;       // from the checkpoint's
+  std::int64_t first_sample = 0;  // of the first step of this start
   std::unique_ptr<PartnerStart> partner;  // checkpoint.partner
   MeasuredProducts products;              // see choose_products
   std::vector<std::string> new_tensors;   // that model.init_from has not
   std::vector<std::string> import_notes;  // what the log says once about model.from and model.init_from
-  std::vector<std::string> class_names;   // by label of the model, for checkpoints; empty: not known
   double step_flops = 0;                  // floating-point operations of a step, over all ranks
   double peak_flops = 0;                  // FLOP/s of all ranks at their best; 0: not measured. [Note: MFU]
   std::unique_ptr<Engine> engine;
@@ -61,6 +64,10 @@ struct TrainingRun {
   Communicator& comm() const { return *options.comm; }
   bool is_first() const { return comm().rank() == 0; }
   std::int64_t num_steps() const { return options.config.train.steps; }
+  /// The place in the training data after `steps_done` steps: samples consumed.
+  std::int64_t sample_at(std::int64_t steps_done) const {
+    return first_sample + (steps_done - resumed.step) * options.config.train.global_batch;
+  }
   /// Shows the other ranks what is not an action of a step, while the result lives.
   Watchdog::Scope watched(std::string text) const { return {comm().status().get(), std::move(text)}; }
   /// Runs `stage` and adds the keys that would help to an Error(kOutOfMemory).

@@ -31,6 +31,12 @@ MeasuredProducts measured_of(const Json& content) {
   return products_of(*found);
 }
 
+std::optional<SpikeState> spikes_of(const Json& content) {
+  const auto found = content.find("spikes");
+  if (found == content.end() || found->is_null()) return std::nullopt;
+  return spike_state_of(*found);
+}
+
 double number_or(const Json& value, double otherwise) {
   return value.is_number() ? value.get<double>() : otherwise;
 }
@@ -46,8 +52,10 @@ Json to_content(const RunState& state) {
           {"config", to_toml(state.config)},
           {"arithmetic", state.arithmetic},
           {"products", state.products.choices.empty() ? Json(nullptr) : to_json(state.products)},
-          {"class_names", state.class_names},
-          {"tokenizer", state.tokenizer}};
+          {"class_names", state.data.class_names},
+          {"tokenizer", state.data.tokenizer.kind},
+          {"data", to_json(state.data)},
+          {"spikes", state.spikes ? to_json(*state.spikes) : Json(nullptr)}};
 }
 
 RunState read_run_state(const Checkpoint& checkpoint) {
@@ -63,8 +71,9 @@ RunState read_run_state(const Checkpoint& checkpoint) {
                                        (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
         .arithmetic = content.value("arithmetic", BitFacts()),
         .products = measured_of(content),
-        .class_names = content.value("class_names", std::vector<std::string>()),
-        .tokenizer = content.at("tokenizer").get<std::string>()};
+        .spikes = spikes_of(content)};
+    state.data = read_data_record(content, state.config, checkpoint.folder);
+    if (!content.contains("data")) state.data.samples = state.step * state.config.train.global_batch;
     if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();
     return state;
   } catch (const std::exception& error) {

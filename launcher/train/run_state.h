@@ -5,11 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "launcher/config/config.h"
 #include "launcher/host/arithmetic.h"
+#include "launcher/train/data_record.h"
 #include "launcher/train/measured_products.h"
+#include "launcher/train/spike_state.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/loss_scaler.h"
 
@@ -26,8 +27,8 @@ struct RunState {
   JobConfig config;                          // resolved
   BitFacts arithmetic;                       // of the ranks; empty: of a build that did not save it
   MeasuredProducts products;                 // that it goes by; empty: heuristics choose
-  std::vector<std::string> class_names;      // by label; empty: no classes, without names, or not saved
-  std::string tokenizer;                     // Tokenizer::kind(), its file is beside; or empty: not known
+  DataRecord data;                           // the tokenizer's file is beside
+  std::optional<SpikeState> spikes;          // empty: of a build that did not save it
 };
 
 /// As the content of a manifest.

@@ -18,44 +18,46 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-}  // namespace
-
-std::optional<double> SpikeDetector::Series::bound() const {
-  if (values.size() < kEnough) return std::nullopt;
-  std::vector<double> sorted(values.begin(), values.end());
+// Nothing while too few values are known.
+std::optional<double> bound_of(const SpikeSeries& series) {
+  if (series.values.size() < SpikeDetector::kEnough) return std::nullopt;
+  std::vector<double> sorted(series.values.begin(), series.values.end());
   const double middle = median(sorted);
   for (double& value : sorted) value = std::abs(value - middle);
   const double deviation = std::max(kSigmaOfMad * median(sorted), std::abs(middle) * kLeastDeviation);
   return middle + kDeviations * deviation;
 }
 
-std::optional<std::string> SpikeDetector::Series::look(const char* name, double value) const {
-  const auto limit = bound();
-  if (is_high || !limit || value <= *limit) return std::nullopt;
+// Where a spike begins with the value.
+std::optional<std::string> look_at(const SpikeSeries& series, const char* name, double value) {
+  const auto limit = bound_of(series);
+  if (series.is_high || !limit || value <= *limit) return std::nullopt;
   return fmt::format(
       "the {} is {:.6g}; of the last {} steps the median is {:.6g}, and above {:.6g} it is a spike", name,
-      value, values.size(), median({values.begin(), values.end()}), *limit);
+      value, series.values.size(), median({series.values.begin(), series.values.end()}), *limit);
 }
 
-void SpikeDetector::Series::add(double value) {
-  const auto limit = bound();
-  is_high = limit && value > *limit;
-  values.push_back(value);
-  if (values.size() > kWindow) values.pop_front();
+void add_to(SpikeSeries& series, double value) {
+  const auto limit = bound_of(series);
+  series.is_high = limit && value > *limit;
+  series.values.push_back(value);
+  if (series.values.size() > SpikeDetector::kWindow) series.values.pop_front();
 }
+
+}  // namespace
 
 std::optional<std::string> SpikeDetector::look(double loss, double grad_norm) const {
   if (!std::isfinite(loss) || !std::isfinite(grad_norm)) return std::nullopt;
   if (loss_.is_high || grad_norm_.is_high) return std::nullopt;  // it goes on
-  auto of_norm = grad_norm_.look("gradient norm", grad_norm);
-  return of_norm ? of_norm : loss_.look("loss", loss);
+  auto of_norm = look_at(grad_norm_, "gradient norm", grad_norm);
+  return of_norm ? of_norm : look_at(loss_, "loss", loss);
 }
 
 std::optional<std::string> SpikeDetector::add(double loss, double grad_norm) {
   auto spike = look(loss, grad_norm);
   if (!std::isfinite(loss) || !std::isfinite(grad_norm)) return spike;
-  loss_.add(loss);
-  grad_norm_.add(grad_norm);
+  add_to(loss_, loss);
+  add_to(grad_norm_, grad_norm);
   return spike;
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <deque>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -16,25 +15,6 @@ namespace trireme {
 namespace {
 
 using Json = nlohmann::json;
-
-// [loss, grad_norm, left out] of the last steps of metrics.jsonl, oldest first. Numbers come back as they
-// were; where they are not finite there are none. A step that was skipped though its numbers are finite was
-// left out.
-Json last_steps(const std::filesystem::path& metrics) {
-  std::deque<Json> steps;
-  std::size_t num_added = 0;
-  std::ifstream file(metrics, std::ios::binary);
-  for (std::string text; std::getline(file, text);) {
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object() || !line.contains("grad_norm")) continue;
-    if (!line["grad_norm"].is_number() || !line["loss"].is_number()) continue;
-    const bool left_out = line.value("skipped", false);
-    steps.push_back({line["loss"], line["grad_norm"], left_out});
-    num_added += left_out ? 0 : 1;
-    for (; num_added > SpikeDetector::kMemory; steps.pop_front()) num_added -= steps.front()[2] ? 0 : 1;
-  }
-  return steps;
-}
 
 Json rollbacks_of(const std::filesystem::path& path) {
   Json steps = Json::array();
@@ -68,24 +48,27 @@ void remove_unfinished_line(const std::filesystem::path& path) {
 
 }  // namespace
 
-SpikeWatch::SpikeWatch(OnSpike policy, Communicator& comm, const Files& files)
-    : policy_(policy), file_(files.rollbacks) {
+SpikeWatch::SpikeWatch(OnSpike policy, Communicator& comm, std::filesystem::path rollbacks,
+                       const SpikeState& state)
+    : policy_(policy),
+      file_(std::move(rollbacks)),
+      detector_(state.loss, state.grad_norm),
+      calm_from_(state.calm_from),
+      left_out_in_a_row_(state.left_out_in_a_row) {
   if (policy == OnSpike::kIgnore) return;
   std::string known;
   run_stage(comm, [&] {
-    if (comm.rank() != 0) return;
-    known = Json{{"steps", last_steps(files.metrics)}, {"rollbacks", rollbacks_of(files.rollbacks)}}.dump();
+    if (comm.rank() == 0) known = rollbacks_of(file_).dump();
   });
-  read(text_of_rank(comm, 0, known));
+  for (const Json& step : Json::parse(text_of_rank(comm, 0, known)))
+    rolled_back_.insert(step.get<std::int64_t>());
 }
 
-void SpikeWatch::read(const std::string& known) {
-  const Json json = Json::parse(known);
-  for (const Json& step : json["steps"]) {
-    left_out_in_a_row_ = step[2] ? left_out_in_a_row_ + 1 : 0;
-    if (!step[2]) detector_.add(step[0].get<double>(), step[1].get<double>());
-  }
-  for (const Json& step : json["rollbacks"]) rolled_back_.insert(step.get<std::int64_t>());
+SpikeState SpikeWatch::state() const {
+  return {.loss = detector_.loss(),
+          .grad_norm = detector_.grad_norm(),
+          .calm_from = calm_from_,
+          .left_out_in_a_row = left_out_in_a_row_};
 }
 
 bool SpikeWatch::leaves_out(double loss, double grad_norm) const {
@@ -100,12 +83,11 @@ SpikeWatch::Finding SpikeWatch::look_at_left_out(const StepResult& step) {
 }
 
 SpikeWatch::Finding SpikeWatch::look(const StepResult& step) {
-  if (policy_ == OnSpike::kIgnore) return {};
   if (step.left_out() && policy_ == OnSpike::kSkip) return look_at_left_out(step);
   if (step.skipped) return {};
   const int left_out = std::exchange(left_out_in_a_row_, 0);
   const auto spike = detector_.add(step.loss, step.grad_norm);
-  if (!spike) return {};
+  if (!spike || policy_ == OnSpike::kIgnore) return {};
   Finding finding{.text = fmt::format("step {}: {}", step.step, *spike),
                   .came_again = rolled_back_.contains(step.step),
                   .is_taken = policy_ == OnSpike::kSkip && left_out >= kMostLeftOut};

@@ -21,10 +21,6 @@ namespace trireme {
 
 class SpikeWatch {
  public:
-  struct Files {
-    std::filesystem::path metrics;    // of the steps up to the one that the run resumes from
-    std::filesystem::path rollbacks;  // need not exist
-  };
   struct Finding {
     std::string text;  // empty: no spike begins with the step
     bool rolls_back = false;
@@ -36,21 +32,23 @@ class SpikeWatch {
   /// strange: after so many in a row the next is taken, which teaches the detector.
   static constexpr int kMostLeftOut = 8;
 
-  /// Rank 0 reads the files. Collective, but with OnSpike::kIgnore. Throws AgreedError naming a file that is
-  /// damaged.
-  SpikeWatch(OnSpike policy, Communicator& comm, const Files& files);
+  /// `state`: of the checkpoint that the run goes on from, the same on every rank. Rank 0 reads `rollbacks`,
+  /// which need not exist. Collective, but with OnSpike::kIgnore. Throws AgreedError where it is damaged.
+  SpikeWatch(OnSpike policy, Communicator& comm, std::filesystem::path rollbacks, const SpikeState& state);
 
   /// Whether a step that is under way is left out of the updates (OnSpike::kSkip). The same on every rank.
   bool leaves_out(double loss, double grad_norm) const;
-  /// The next step, the same on every rank.
+  /// The next step, the same on every rank. With OnSpike::kIgnore it is only remembered: a run may go on with
+  /// another policy.
   Finding look(const StepResult& step);
   /// Remembers that the job is rolled back for a spike. On rank 0. Throws Error(kRuntime).
   void remember(const StepResult& step) const;
+  /// After the last step.
+  SpikeState state() const;
   /// Steps of earlier rollbacks.
   const std::set<std::int64_t>& rolled_back() const { return rolled_back_; }
 
  private:
-  void read(const std::string& known);
   Finding look_at_left_out(const StepResult& step);
 
   const OnSpike policy_;

@@ -10,12 +10,12 @@ RunState state_to_save(const TrainingRun& run, bool evaluation_due) {
                  .config = run.options.config,
                  .arithmetic = run.options.arithmetic,
                  .products = run.products,
-                 .class_names = run.class_names};
+                 .data = run.record};
+  state.data.samples = run.sample_at(state.step);
   if (run.log) {
     state.loss = run.log->loss();
     state.eval_loss = run.log->eval_loss();
   }
-  if (run.prepared) state.tokenizer = run.prepared->info.tokenizer;
   return state;
 }
 

@@ -1,6 +1,8 @@
 #include "launcher/train/token_data.h"
 
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -30,24 +32,43 @@ std::int64_t mask_token(const JobConfig& config) {
   return config.data.mask_token > 0 ? config.data.mask_token : config.model.vocab - 1;
 }
 
-std::string fingerprint_of(const TokenDataset& tokens) {
+// Ids, whatever the width that they are stored in. Their number counts: windows end with a shard.
+void hash_tokens(const TokenFile& tokens, ByteHash& hash) {
+  constexpr std::int64_t kPiece = 1 << 16;
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(std::min(kPiece, tokens.num_tokens())));
+  const std::int64_t num_tokens = tokens.num_tokens();
+  hash.update(std::as_bytes(std::span(&num_tokens, 1)));
+  for (std::int64_t first = 0; first < num_tokens; first += kPiece) {
+    const std::int64_t count = std::min(kPiece, num_tokens - first);
+    tokens.read(first, count, ids.data());
+    hash.update(std::as_bytes(std::span(ids).first(static_cast<std::size_t>(count))));
+  }
+}
+
+DataFingerprint fingerprint_of(const TokenDataset& tokens) {
   ByteHash hash;
-  for (const TokenFile& shard : tokens.shards()) hash.update(shard.token_bytes());
-  return fmt::format("{} tokens in {} file(s), hash {:016x}", tokens.num_tokens(), tokens.num_shards(),
-                     hash.value());
+  for (const TokenFile& shard : tokens.shards()) hash_tokens(shard, hash);
+  return {.contents = fmt::format("{} tokens", tokens.num_tokens()), .hash = hash.value()};
+}
+
+DataFingerprint fingerprint_of(const DocumentFile& file) {
+  ByteHash hash;
+  hash_tokens(file.tokens(), hash);
+  hash.update(std::as_bytes(std::span(file.documents())));
+  return {.contents = fmt::format("{} documents", file.documents().size()), .hash = hash.value()};
 }
 
 std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* key, const fs::path& path,
-                                           std::string* fingerprint) {
+                                           bool read_whole, std::optional<DataFingerprint>& fingerprint) {
   try {
     const auto tokens = std::make_shared<TokenDataset>(
         TokenDataset::Options{.path = path,
                               .sequence_length = config.model.seq_len,
                               .seed = static_cast<std::uint64_t>(config.train.seed),
                               .vocab_size = config.model.vocab});
-    if (fingerprint != nullptr) {
+    if (read_whole) {
       tokens->check_vocab(config.model.vocab);
-      *fingerprint += fmt::format("{}: {}\n", key, fingerprint_of(*tokens));
+      fingerprint = fingerprint_of(*tokens);
     }
     return tokens;
   } catch (const Error& error) {
@@ -65,10 +86,11 @@ std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
       .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
-/// `names`: receives those of the classes, where they are known.
+/// `names` receives those of the classes, where they are known.
 std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const char* key,
                                               const std::string& path, const char* prepared_name,
-                                              std::vector<std::string>& names, std::string* fingerprint) {
+                                              bool read_whole, std::vector<std::string>& names,
+                                              std::optional<DataFingerprint>& fingerprint) {
   const bool classifies = config.model.task == ModelTask::kClassify;
   const std::int64_t token = config.data.class_token > 0 ? config.data.class_token : mask_token(config);
   using Targets = DocumentDataset::Targets;
@@ -86,17 +108,13 @@ std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const cha
     TRIREME_CHECK(!classifies || documents->file().max_label() < config.model.classes,
                   "label {} of {} is not below model.classes = {}", documents->file().max_label(), path,
                   config.model.classes);
-    if (fingerprint == nullptr) return documents;
+    if (!read_whole) return documents;
     if (documents->num_cut() > 0) {
       log_warning(fmt::format(
           "{} = \"{}\": {} of {} documents are longer than model.seq_len = {} and are cut", key, path,
           documents->num_cut(), documents->file().documents().size(), config.model.seq_len));
     }
-    ByteHash hash;
-    hash.update(documents->file().tokens().token_bytes());
-    hash.update(std::as_bytes(std::span(documents->file().documents())));
-    *fingerprint += fmt::format("{}: {} documents, hash {:016x}\n", key, documents->file().documents().size(),
-                                hash.value());
+    fingerprint = fingerprint_of(documents->file());
     return documents;
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
@@ -107,12 +125,12 @@ std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const cha
 void check_same_tokenizer(const DataSection& data) {
   const auto train = find_prepared_data(data.train), eval = find_prepared_data(data.eval);
   if (!train || !eval) return;  // plain token files do not say
+  const TokenizerRecord of_train = tokenizer_of(*train), of_eval = tokenizer_of(*eval);
   TRIREME_CHECK(
-      train->info.tokenizer == eval->info.tokenizer && train->info.vocab_size == eval->info.vocab_size,
-      "data.eval = \"{}\" was made with the tokenizer {} of {} tokens, data.train = \"{}\" with {} of {}: "
-      "prepare both with the same --tokenizer",
-      data.eval, eval->info.tokenizer, eval->info.vocab_size, data.train, train->info.tokenizer,
-      train->info.vocab_size);
+      is_same(of_train, of_eval),
+      "data.eval = \"{}\" was made with the tokenizer {}, data.train = \"{}\" with {}: prepare both "
+      "with the same --tokenizer",
+      data.eval, to_string(of_eval), data.train, to_string(of_train));
 }
 
 SampleSpec token_sample_spec(const JobConfig& config) {
@@ -122,14 +140,27 @@ SampleSpec token_sample_spec(const JobConfig& config) {
           .documents = config.data.kind == DataKind::kDocuments};
 }
 
-JobData open_token_eval_data(const JobConfig& config) {
+void open_training(const JobConfig& config, bool read_whole, JobData& data) {
+  data.train = config.data.kind == DataKind::kDocuments
+                   ? open_documents(config, "data.train", config.data.train, "train.bin", read_whole,
+                                    data.train_classes, data.train_fingerprint)
+                   : open_tokens(config, "data.train", shards_of(config.data.train, "train.bin"), read_whole,
+                                 data.train_fingerprint);
+}
+
+void open_evaluation(const JobConfig& config, bool read_whole, JobData& data) {
+  data.eval = config.data.kind == DataKind::kDocuments
+                  ? open_documents(config, "data.eval", config.data.eval, "eval.bin", read_whole,
+                                   data.eval_classes, data.eval_fingerprint)
+                  : open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), read_whole,
+                                data.eval_fingerprint);
+}
+
+JobData open_token_eval_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_tokens(config)};
-  if (config.data.kind == DataKind::kDocuments) {
-    JobData data;
-    data.eval = open_documents(config, "data.eval", config.data.eval, "eval.bin", data.eval_classes, nullptr);
-    return data;
-  }
-  return {.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), nullptr)};
+  JobData data;
+  open_evaluation(config, read_whole, data);
+  return data;
 }
 
 JobData open_token_data(const JobConfig& config, bool read_whole) {
@@ -138,21 +169,10 @@ JobData open_token_data(const JobConfig& config, bool read_whole) {
     return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
   }
   JobData data;
-  std::string* fingerprint = read_whole ? &data.fingerprint : nullptr;
-  if (config.data.kind == DataKind::kDocuments) {
-    data.train =
-        open_documents(config, "data.train", config.data.train, "train.bin", data.train_classes, fingerprint);
-    if (config.data.eval.empty()) return data;
-    check_same_tokenizer(config.data);
-    data.eval =
-        open_documents(config, "data.eval", config.data.eval, "eval.bin", data.eval_classes, fingerprint);
-    return data;
-  }
-  data.train = open_tokens(config, "data.train", shards_of(config.data.train, "train.bin"), fingerprint);
-  if (!config.data.eval.empty()) {
-    check_same_tokenizer(config.data);
-    data.eval = open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), fingerprint);
-  }
+  open_training(config, read_whole, data);
+  if (config.data.eval.empty()) return data;
+  check_same_tokenizer(config.data);
+  open_evaluation(config, read_whole, data);
   return data;
 }
 
@@ -187,6 +207,12 @@ std::optional<PreparedData> find_prepared_data(const fs::path& path) {
 
 std::vector<fs::path> token_files(const std::string& path, TokenPart part) {
   return find_token_shards(shards_of(path, part == TokenPart::kTrain ? "train.bin" : "eval.bin"));
+}
+
+TokenizerRecord tokenizer_of(const PreparedData& data) {
+  const std::string& file = data.info.tokenizer_model;
+  return read_tokenizer_record(data.info.tokenizer, file.empty() ? fs::path() : data.folder / file,
+                               data.info.vocab_size);
 }
 
 std::int64_t vocab_of_data(const DataSection& data) {
@@ -226,6 +252,7 @@ const DataModule kMaskedTokenData{
     .describe_sample = describe_tokens,
     .open = [](const JobConfig& config,
                bool read_whole) { return masked(config, open_token_data(config, read_whole)); },
-    .open_eval = [](const JobConfig& config) { return masked(config, open_token_eval_data(config)); }};
+    .open_eval = [](const JobConfig& config,
+                    bool read_whole) { return masked(config, open_token_eval_data(config, read_whole)); }};
 
 }  // namespace trireme

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "launcher/train/data_module.h"
+#include "launcher/train/data_record.h"
 #include "runtime/data/dataset_info.h"
 
 namespace trireme {
@@ -26,6 +27,9 @@ std::optional<PreparedData> find_prepared_data(const std::filesystem::path& path
 /// The files of tokens that data.train or data.eval names.
 enum class TokenPart : std::uint8_t { kTrain, kEval };
 std::vector<std::filesystem::path> token_files(const std::string& path, TokenPart part);
+
+/// Its tokenizer, with the hash of its file. Throws Error(kInvalidInput) where the file is missing.
+TokenizerRecord tokenizer_of(const PreparedData& data);
 
 /// The tokenizer's, of prepared tokens. Throws Error(kInvalidInput) where there are none, saying what is
 /// there instead.

@@ -36,8 +36,8 @@ Trainer::Trainer(TrainingRun run, const StopRequest& stop)
       step_limit_(learner(run_), Watchdog::Part::kStep, kStepRule),
       evaluation_limit_(learner(run_), Watchdog::Part::kEvaluation, kEvaluationRule),
       checkpoint_limit_(learner(run_), Watchdog::Part::kCheckpoint, kCheckpointRule),
-      spikes_(run_.options.config.train.on_spike, run_.comm(),
-              {.metrics = run_.out.metrics(), .rollbacks = run_.out.rollbacks()}),
+      spikes_(run_.options.config.train.on_spike, run_.comm(), run_.out.rollbacks(),
+              run_.resumed.spikes.value_or(SpikeState{})),
       background_(run_.options.config.checkpoint.background ? std::make_unique<BackgroundSave>(*run_.engine)
                                                             : nullptr),
       partner_(run_.partner ? std::make_unique<PartnerCopy>(*run_.engine, run_.partner->ring) : nullptr) {}
@@ -151,8 +151,8 @@ void Trainer::step() {
 }
 
 std::int64_t Trainer::num_targets(std::int64_t steps_done) const {
-  const std::int64_t global_batch = run_.options.config.train.global_batch;
-  return run_.data.train->num_train_targets(steps_done * global_batch, global_batch);
+  return run_.data.train->num_train_targets(run_.sample_at(steps_done),
+                                            run_.options.config.train.global_batch);
 }
 
 void Trainer::write_trace(const StepTrace& trace) const {
@@ -221,7 +221,8 @@ void Trainer::save(Evaluation evaluation, Saving saving) {
   report_left_out();
   look_at_output();
   verification_.verify_now();
-  const RunState state = state_to_save(run_, evaluation == Evaluation::kToCome);
+  RunState state = state_to_save(run_, evaluation == Evaluation::kToCome);
+  state.spikes = spikes_.state();
   const auto model = tokenizer_model(run_);
   if (background_ && saving == Saving::kAsTheJobSays) {
     background_->start(run_.store, state, model, start);

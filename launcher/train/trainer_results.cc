@@ -130,7 +130,7 @@ void Trainer::handle_skip(const StepResult& result) {
   const std::string reason = reason_to_stop(result, precision);
   std::string skip;
   if (result.skipped) {
-    const std::int64_t first = (result.step - 1) * run_.options.config.train.global_batch;
+    const std::int64_t first = run_.sample_at(result.step - 1);
     const auto culprit = run_.engine->find_non_finite_gradient(
         result,
         [this, first](std::int64_t sample, std::int64_t count) {

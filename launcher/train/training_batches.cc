@@ -20,14 +20,15 @@ std::size_t depth_of(const TrainingBatches::Options& options) {
 
 Prefetcher::RequestSource requests(const TrainingBatches::Options& options) {
   const BatchLayout batch = options.batch;
-  return [batch, data_rank = options.data_rank, step = options.first_step, done = std::int64_t{0},
-          num_steps = options.num_steps]() mutable -> std::optional<BatchRequest> {
-    if (step >= num_steps) return std::nullopt;
-    const std::int64_t first =
-        step * batch.global_batch + batch.first_sample(batch.global_micro_batch(data_rank, done));
+  return [batch, data_rank = options.data_rank, steps_left = options.num_steps - options.first_step,
+          first_sample = options.first_sample,
+          done = std::int64_t{0}]() mutable -> std::optional<BatchRequest> {
+    if (steps_left <= 0) return std::nullopt;
+    const std::int64_t first = first_sample + batch.first_sample(batch.global_micro_batch(data_rank, done));
     if (++done == batch.count_of(data_rank)) {
       done = 0;
-      ++step;
+      first_sample += batch.global_batch;
+      --steps_left;
     }
     return BatchRequest{.first = first, .count = batch.micro_batch};
   };

@@ -16,6 +16,7 @@ class TrainingBatches {
     BatchLayout batch;
     int data_rank = 0;
     std::int64_t first_step = 0;    // counted from 0
+    std::int64_t first_sample = 0;  // of the first step, in training order
     std::int64_t num_steps = 0;     // of the whole run: reading ends there
     int workers = 1;                // threads that read; 0: batches are read on request
     std::int64_t sample_bytes = 0;  // of inputs in host memory: large samples are not read far ahead

@@ -158,6 +158,22 @@ MappedFile open_picture(const fs::path& path) {
   }
 }
 
+/// Adds the size of a file, and its contents where they are at most `limit` bytes. Returns how many it read.
+/// A file that cannot be read counts as one of no size.
+std::uint64_t hash_picture(const fs::path& path, std::uint64_t limit, ByteHash& hash) {
+  std::error_code error;
+  const std::uintmax_t found = fs::file_size(path, error);
+  const std::uint64_t size = error ? 0 : found;
+  hash.update(std::as_bytes(std::span(&size, 1)));
+  if (size == 0 || size > limit) return 0;
+  try {
+    hash.update(MappedFile(path, "picture").bytes());
+    return size;
+  } catch (const Error&) {  // whoever reads it names it
+    return 0;
+  }
+}
+
 }  // namespace
 
 ImageFolder::ImageFolder(const Options& options) : options_(options) {
@@ -202,18 +218,24 @@ void ImageFolder::visit_files(const std::function<void(const fs::path&)>& visit)
   for (std::int64_t index = 0; index < num_images(); ++index) visit(path(index));
 }
 
-std::string ImageFolder::fingerprint() const {
+DataFingerprint ImageFolder::fingerprint() const {
   constexpr std::byte kSeparator{'/'};
-  ByteHash hash;
-  hash.update(std::as_bytes(std::span(paths_)));
-  hash.update(std::as_bytes(std::span(path_ends_)));
-  hash.update(std::as_bytes(std::span(labels_)));
+  ByteHash labels;
   for (const std::string& name : class_names_) {
-    hash.update(std::as_bytes(std::span(name)));
-    hash.update({&kSeparator, 1});
+    labels.update(std::as_bytes(std::span(name)));
+    labels.update({&kSeparator, 1});
   }
-  return fmt::format("{} pictures in {} class folders, hash of their names {:016x}", num_images(),
-                     class_names_.size(), hash.value());
+  labels.update(std::as_bytes(std::span(labels_)));
+  ByteHash names = labels, pictures = labels;
+  names.update(std::as_bytes(std::span(paths_)));
+  names.update(std::as_bytes(std::span(path_ends_)));
+  std::uint64_t left = kFingerprintBytes;
+  for (std::int64_t index = 0; index < num_images(); ++index) {
+    left -= hash_picture(path(index), left, pictures);
+  }
+  return {.contents = fmt::format("{} pictures in {} class folders", num_images(), class_names_.size()),
+          .hash = pictures.value(),
+          .names_hash = names.value()};
 }
 
 std::shared_ptr<const Image> ImageFolder::load(std::int64_t index, const ReductionChooser& choose) const {

@@ -22,6 +22,8 @@ class ImageFolder final : public ImageSource {
     std::filesystem::path root;
     std::int64_t max_pixels = 0;  // of a picture: see EncodedImage
   };
+  static constexpr std::uint64_t kFingerprintBytes = std::uint64_t{256} << 20;
+
   /// Lists the files, opens none. Warns of pictures of other formats. Throws Error(kInvalidInput) naming the
   /// folder when it is missing or cannot be listed, has no class folders, or a class folder has no pictures.
   explicit ImageFolder(const Options& options);
@@ -32,8 +34,9 @@ class ImageFolder final : public ImageSource {
   }
   std::string name(std::int64_t index) const override { return path(index).string(); }
   const std::vector<std::string>& class_names() const override { return class_names_; }
-  /// With a hash of all class names and paths: other files under the same names are not noticed.
-  std::string fingerprint() const override;
+  /// Of the class names, of the label and file size of every picture, and of the contents of the first
+  /// kFingerprintBytes: reading all of a large set would take too long.
+  DataFingerprint fingerprint() const override;
   void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const override;
   bool has_links() const override { return has_links_; }
   void keep_in(std::shared_ptr<PictureMemory> memory) override;

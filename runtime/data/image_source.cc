@@ -16,7 +16,8 @@ ImageSource::LargestLabel ImageSource::largest_label() const {
 void check_labels(const ImageSource& source, std::int64_t num_classes, std::string_view field) {
   const auto named = static_cast<std::int64_t>(source.class_names().size());
   TRIREME_CHECK(named == 0 || named == num_classes, "{} has {} classes ({}), the model has {}: set {} = {}",
-                source.fingerprint(), named, list_some(source.class_names()), num_classes, field, named);
+                source.fingerprint().contents, named, list_some(source.class_names()), num_classes, field,
+                named);
   const auto largest = source.largest_label();
   TRIREME_CHECK(
       largest.label < num_classes,

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/data_fingerprint.h"
 #include "runtime/data/image.h"
 #include "runtime/data/picture_memory.h"
 
@@ -25,8 +26,8 @@ class ImageSource {
   virtual std::string name(std::int64_t index) const = 0;
   /// By label; empty where the format has no names.
   virtual const std::vector<std::string>& class_names() const = 0;
-  /// A line for people and for comparing ranks: what and how much.
-  virtual std::string fingerprint() const = 0;
+  /// Compares sets, between ranks and with checkpoints. Reads files.
+  virtual DataFingerprint fingerprint() const = 0;
 
   /// Calls visit(path) for each file that pictures come from.
   virtual void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const = 0;

@@ -146,14 +146,15 @@ std::string PackedImages::name(std::int64_t index) const {
   return fmt::format("{} (picture {})", part.images->path().string(), index - part.begin);
 }
 
-std::string PackedImages::fingerprint() const {
+DataFingerprint PackedImages::fingerprint() const {
   ByteHash hash;
   for (const Part& part : parts_) {
     hash.update(part.images->bytes());
     if (part.labels != part.images) hash.update(part.labels->bytes());
   }
-  return fmt::format("{} pictures of {} x {} in {} file(s), hash {:016x}", num_images(), layout_.size.width,
-                     layout_.size.height, parts_.size(), hash.value());
+  return {.contents =
+              fmt::format("{} pictures of {} x {}", num_images(), layout_.size.width, layout_.size.height),
+          .hash = hash.value()};
 }
 
 std::shared_ptr<const Image> PackedImages::load(std::int64_t index, const ReductionChooser& choose) const {

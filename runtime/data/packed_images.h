@@ -42,8 +42,8 @@ class PackedImages final : public ImageSource {
   std::int32_t label(std::int64_t index) const override;
   std::string name(std::int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return no_names_; }
-  /// With a hash of the files' bytes: reads them whole.
-  std::string fingerprint() const override;
+  /// Of the files' bytes: reads them whole.
+  DataFingerprint fingerprint() const override;
   void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const override;
   bool has_links() const override { return true; }  // a few files, any of which may be one
   /// Asks for no reduction.

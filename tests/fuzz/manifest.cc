@@ -47,8 +47,12 @@ std::vector<std::string> manifests() {
                   .state_hash = "0123456789abcdef",
                   .loss_scale = LossScaleState{.scale = 65536.0f, .clean_steps = 3, .updates = 7},
                   .config = config,
-                  .class_names = {"cat", "dog"},
-                  .tokenizer = "bytes"});
+                  .data = {.samples = 384,
+                           .pass_samples = 100,
+                           .train = DataFingerprint{.contents = "1800 tokens", .hash = 5},
+                           .tokenizer = {.kind = "bytes", .vocab_size = 256},
+                           .class_names = {"cat", "dog"}},
+                  .spikes = SpikeState{.loss = {.values = {2.5}}, .grad_norm = {.values = {1.5}}}});
   const auto written = [](const Manifest& manifest) {
     write_manifest(manifest, scratch_folder());
     return testing::read_file(scratch_folder() / Manifest::kFileName);

@@ -165,7 +165,7 @@ TEST_F(ImageCli, AnEvaluationThatFailsCostsNoCheckpoint) {
 TEST_F(ImageCli, ABadPictureDoesNotCountInAnEvaluation) {
   ASSERT_EQ(run(train("run", {"data.on_bad_image=skip", "train.steps=4"})).exit_code, 0);
   const auto evaluate = [&] {
-    const ProgramResult result = run({"eval", "run", "--json"});
+    const ProgramResult result = run({"eval", "run", "--data", "test", "--json"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return nlohmann::json::parse(result.out);
   };
@@ -182,10 +182,10 @@ TEST_F(ImageCli, ABadPictureDoesNotCountInAnEvaluation) {
 TEST_F(ImageCli, EvalLeavesBadPicturesOutOnRequest) {
   ASSERT_EQ(run(train("run", {"train.steps=1"})).exit_code, 0);
   testing::write_file(scratch_ / "test/dark/a.jpg", "none");
-  const ProgramResult failed = run({"eval", "run"});
+  const ProgramResult failed = run({"eval", "run", "--data", "test"});
   EXPECT_EQ(failed.exit_code, 2) << failed.err;
   EXPECT_THAT(failed.err, AllOf(HasSubstr("a.jpg"), HasSubstr("--on-bad-image skip")));
-  const ProgramResult left_out = run({"eval", "run", "--on-bad-image", "skip", "--json"});
+  const ProgramResult left_out = run({"eval", "run", "--data", "test", "--on-bad-image", "skip", "--json"});
   ASSERT_EQ(left_out.exit_code, 0) << left_out.err;
   EXPECT_EQ(nlohmann::json::parse(left_out.out)["left_out_samples"], 1);
   EXPECT_EQ(run({"eval", "run", "--on-bad-image", "ignore"}).exit_code, 2);
@@ -238,6 +238,35 @@ TEST_F(ImageCli, ACheckpointKnowsItsClasses) {
     fs::rename(scratch_ / split / "sombre", scratch_ / split / "dark");
   }
   EXPECT_EQ(run(train("run", {"train.steps=5"})).exit_code, 0);
+}
+
+TEST_F(ImageCli, ACheckpointKnowsItsPicturesAndHowTheyAreSeen) {
+  ASSERT_EQ(run(train("run")).exit_code, 0);
+  const std::vector<std::string> on = {"train.steps=5"};
+  const auto with = [&](const std::string& key) { return std::vector<std::string>{"train.steps=5", key}; };
+  EXPECT_THAT(
+      refusal(train("run", with("data.mean=[0.5, 0.5, 0.5]"))),
+      AllOf(HasSubstr("run/checkpoints/step-000003 was made with another normalisation of pictures: "
+                      "data.mean = [0.485, 0.456, 0.406]"),
+            HasSubstr("the job has data.mean = [0.5, 0.5, 0.5]"), HasSubstr("checkpoint.new_data = true")));
+  EXPECT_THAT(refusal(train("run", with("data.image_size=12"))),
+              AllOf(HasSubstr("data.image_size = 8"), HasSubstr("data.image_size = 12")));
+  EXPECT_THAT(refusal(train("tuned", {"model.init_from=run", "data.std=[1, 1, 1]"})),
+              AllOf(HasSubstr("model.init_from: "), HasSubstr("another normalisation of pictures")));
+  EXPECT_EQ(run(train("tuned", {"model.init_from=run", "data.image_size=12"})).exit_code, 0);
+
+  // One more picture is other data; a repaired one is the same, with a warning.
+  namespace fs = std::filesystem;
+  fs::copy(scratch_ / "train/dark/0.jpg", scratch_ / "train/dark/more.jpg");
+  EXPECT_THAT(refusal(train("run", on)),
+              AllOf(HasSubstr("24 pictures in 2 class folders, hash "), HasSubstr("has 25 pictures")));
+  fs::remove(scratch_ / "train/dark/more.jpg");
+  fs::copy(scratch_ / "train/dark/2.jpg", scratch_ / "train/dark/0.jpg",
+           fs::copy_options::overwrite_existing);
+  fs::rename(scratch_ / "train", scratch_ / "moved");
+  const ProgramResult repaired = run(train("run", {"train.steps=5", "data.train=moved"}));
+  EXPECT_EQ(repaired.exit_code, 0) << repaired.err;
+  EXPECT_THAT(repaired.err, HasSubstr("the names of the files are the same, and so is their order"));
 }
 
 // The last class alone would be missing from the first samples.

@@ -55,9 +55,10 @@ class PartnerRuns : public ::testing::TestWithParam<bool> {
     EXPECT_EQ(run_job(config, out()).code, ExitCode::kStopped);
   }
   fs::path out() const { return memory_ / "out"; }
-  std::string hash(const fs::path& run) const {
-    return read_run_state(*CheckpointStore(run / "checkpoints").latest(Verify::kChecksums)).state_hash;
+  RunState newest_state(const fs::path& run) const {
+    return read_run_state(*CheckpointStore(run / "checkpoints").latest(Verify::kChecksums));
   }
+  std::string hash(const fs::path& run) const { return newest_state(run).state_hash; }
   std::string undisturbed() const {
     JobConfig config = testing::partner_job();
     config.checkpoint.partner = false;
@@ -87,6 +88,9 @@ TEST_P(PartnerRuns, GoOnWithTheFileSystemGone) {
   EXPECT_THAT(ended.words, HasSubstr("going on from the checkpoint of step 1 in the memory of "));
   EXPECT_THAT(ended.words, HasSubstr("has no whole checkpoint"));
   EXPECT_EQ(hash(out()), undisturbed());
+  EXPECT_EQ(newest_state(out()).data.samples, 48);
+  EXPECT_EQ(newest_state(out()).spikes, newest_state(memory_ / "undisturbed").spikes);
+  EXPECT_EQ(newest_state(out()).spikes->loss.values.size(), 6u) << "a step was done in another folder";
   EXPECT_EQ(num_copies(), 0) << "a run that is done needs none";
 }
 

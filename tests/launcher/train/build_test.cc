@@ -5,6 +5,7 @@
 
 #include "launcher/report/field_keys.h"
 #include "runtime/data/prepare_text.h"
+#include "runtime/data/token_file.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/launcher/train/cut_engine_options.h"
 #include "tests/support/temporary_folder.h"
@@ -158,13 +159,59 @@ TEST(Build, DataErrorsNameTheKey) {
 TEST(Build, FingerprintsTellDataApart) {
   const testing::TemporaryFolder folder, other;
   const JobConfig config = resolve(job_with_data(folder)), same = resolve(job_with_data(other));
-  const std::string fingerprint = open_data(config, true).fingerprint;
+  const std::string fingerprint = open_data(config, true).fingerprint_text();
   EXPECT_THAT(fingerprint, HasSubstr("data.train: 1800 tokens"));
-  EXPECT_EQ(fingerprint, open_data(same, true).fingerprint);
-  EXPECT_EQ(open_data(config, false).fingerprint, "");
+  EXPECT_EQ(fingerprint, open_data(same, true).fingerprint_text());
+  EXPECT_EQ(open_data(config, false).fingerprint_text(), "");
   testing::write_file(other / "text.txt", std::string(1000, 'a') + "b" + std::string(999, 'a'));
   prepare_text({.inputs = {other / "text.txt"}, .output = other / "tokens"});
-  EXPECT_NE(fingerprint, open_data(same, true).fingerprint);
+  EXPECT_NE(fingerprint, open_data(same, true).fingerprint_text());
+}
+
+// Samples count: not the names of files, nor the width of a stored token, but where a shard ends.
+TEST(Build, FingerprintsFollowTheSamples) {
+  const testing::TemporaryFolder folder;
+  const auto write = [&](const std::string& name, const TokenLayout& layout, std::int32_t first, int count) {
+    TokenFileWriter writer(folder / name, layout);
+    for (std::int32_t id = first; id < first + count; ++id) writer.append(std::span(&id, 1));
+    writer.commit();
+  };
+  write("one.bin", kTokens16, 0, 60);
+  write("other.bin", kTokens32, 0, 60);
+  write("parts/a.bin", kTokens16, 0, 40);
+  write("parts/b.bin", kTokens16, 40, 20);
+  write("renamed/1.bin", kTokens16, 0, 40);
+  write("renamed/2.bin", kTokens16, 40, 20);
+  write("swapped/1.bin", kTokens16, 40, 20);
+  write("swapped/2.bin", kTokens16, 0, 40);
+  const auto fingerprint = [&](const char* name) {
+    JobConfig config;
+    config.model = {.layers = 1, .hidden = 16, .heads = 2, .vocab = 61, .seq_len = 8};
+    config.data.train = (folder / name).string();
+    return *open_data(resolve(config), true).train_fingerprint;
+  };
+  EXPECT_EQ(fingerprint("one.bin"), fingerprint("other.bin"));
+  EXPECT_EQ(fingerprint("parts"), fingerprint("renamed"));
+  EXPECT_FALSE(fingerprint("parts") == fingerprint("one.bin"));
+  EXPECT_FALSE(fingerprint("parts") == fingerprint("swapped"));
+}
+
+// Of one kind and size, and trained on other text.
+TEST(Build, TokenizersAreComparedByTheContentOfTheirFile) {
+  const testing::TemporaryFolder folder;
+  JobConfig config = resolve(job_with_data(folder));
+  DatasetInfo info = read_dataset_info(folder / "tokens");
+  info.tokenizer = "bpe";
+  info.tokenizer_model = "tokenizer.json";
+  write_dataset_info(info, folder / "tokens");
+  testing::write_file(folder / "tokens/tokenizer.json", "{\"a\": 1}");
+  std::filesystem::copy(folder / "tokens", folder / "others");
+  config.data.eval = (folder / "others").string();
+  EXPECT_NO_THROW(open_data(config, true));
+  testing::write_file(folder / "others/tokenizer.json", "{\"a\": 2}");
+  EXPECT_THAT(error_message([&] { open_data(config, true); }),
+              ::testing::AllOf(HasSubstr("tokenizer bpe of 256 tokens, hash "),
+                               HasSubstr("prepare both with the same --tokenizer")));
 }
 
 TEST(Build, TokensOfAnotherTokenizerAreRefused) {

@@ -24,8 +24,8 @@ class RunCheckpoint : public ::testing::Test {
                    .state_hash = "00aa",
                    .loss_scale = kScale,
                    .arithmetic = {{"instruction set", "x86_64_v3"}},
-                   .class_names = {"ant", "caf\xC3\xA9"},
-                   .tokenizer = "sentencepiece"};
+                   .data = kData,
+                   .spikes = kSpikes};
     state.config.data.kind = DataKind::kSynthetic;
     state.config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
     state.config.checkpoint.keep = keep;
@@ -35,6 +35,16 @@ class RunCheckpoint : public ::testing::Test {
 
   static constexpr LossScaleState kScale{
       .scale = 0x1.8p20f, .clean_steps = 5, .skipped_in_a_row = 1, .updates = 6};
+  const DataRecord kData{
+      .samples = 1234567890123,
+      .pass_samples = 40,
+      .train = DataFingerprint{.contents = "1800 tokens", .hash = 0xfedcba9876543210, .names_hash = 7},
+      .tokenizer = {.kind = "sentencepiece", .hash = 9, .vocab_size = 61},
+      .class_names = {"ant", "caf\xC3\xA9"}};
+  const SpikeState kSpikes{.loss = {.values = {2.1, 0.1 + 0.2}, .is_high = true},
+                           .grad_norm = {.values = {1e-300}},
+                           .calm_from = 84,
+                           .left_out_in_a_row = 3};
   testing::TemporaryFolder folder_;
   CheckpointStore store_{folder_ / "run/checkpoints"};
   Engine engine_{build_gpt(testing::tiny_gpt_config()), LocalWorld(1).communicator(0), {}};
@@ -50,8 +60,14 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(state.state_hash, "00aa");
   EXPECT_EQ(state.loss_scale, kScale);
   EXPECT_EQ(state.arithmetic, (BitFacts{{"instruction set", "x86_64_v3"}}));
-  EXPECT_EQ(state.tokenizer, "sentencepiece");
-  EXPECT_EQ(state.class_names, (std::vector<std::string>{"ant", "caf\xC3\xA9"}));
+  EXPECT_EQ(state.data.samples, 1234567890123);
+  EXPECT_EQ(state.data.pass_samples, 40);
+  EXPECT_EQ(to_string(*state.data.train), "1800 tokens, hash fedcba9876543210");
+  EXPECT_EQ(state.data.train->names_hash, 7u);
+  EXPECT_FALSE(state.data.eval);
+  EXPECT_EQ(to_string(state.data.tokenizer), "sentencepiece of 61 tokens, hash 0000000000000009");
+  EXPECT_EQ(state.data.class_names, (std::vector<std::string>{"ant", "caf\xC3\xA9"}));
+  EXPECT_EQ(state.spikes, kSpikes);
   EXPECT_EQ(state.config.model.vocab, 61);
   EXPECT_EQ(testing::read_file(saved / "tokenizer.model"), "model");
 }
@@ -85,13 +101,23 @@ TEST_F(RunCheckpoint, AnEvaluationIsNotedAfterwards) {
   EXPECT_EQ(state.loss, 2.5);
 }
 
-TEST_F(RunCheckpoint, OlderOnesHaveNoClassNames) {
+TEST_F(RunCheckpoint, OlderOnesKnowLessOfTheirData) {
   nlohmann::json content = open_checkpoint_or_run(save(7)).manifest.content;
   ASSERT_EQ(content.erase("class_names"), 1u);
   ASSERT_EQ(content.erase("evaluation_due"), 1u);
-  const RunState state = read_run_state(open_checkpoint_or_run(store_.begin(8).commit(content)));
-  EXPECT_TRUE(state.class_names.empty());
+  ASSERT_EQ(content.erase("data"), 1u);
+  ASSERT_EQ(content.erase("spikes"), 1u);
+  PendingCheckpoint pending = store_.begin(8);
+  testing::write_file(pending.folder() / "tokenizer.model", "model");
+  const RunState state = read_run_state(open_checkpoint_or_run(pending.commit(content)));
+  EXPECT_TRUE(state.data.class_names.empty());
   EXPECT_FALSE(state.evaluation_due);
+  EXPECT_FALSE(state.spikes);
+  // All data agrees with it, and its place follows from its job; its tokenizer is the file beside.
+  EXPECT_TRUE(state.data.is_of_older_build());
+  EXPECT_EQ(state.data.samples, 8 * state.config.train.global_batch);
+  EXPECT_EQ(state.data.tokenizer.kind, "sentencepiece");
+  EXPECT_EQ(state.data.tokenizer.hash, read_tokenizer_record("sentencepiece", folder_ / "vocabulary").hash);
   EXPECT_EQ(state.state_hash, "00aa");
 }
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
 
 #include "parallel/comm/local.h"
 #include "tests/support/temporary_folder.h"
@@ -65,26 +67,25 @@ class SpikeWatchTest : public ::testing::Test {
             .loss = static_cast<float>(loss_at(number)),
             .grad_norm = spikes ? 1e3f : static_cast<float>(norm_at(number))};
   }
-  /// Writes the metrics of steps up to `last`; step `high` is high.
-  void write_metrics(std::int64_t last, std::int64_t high = 0) {
-    std::string text;
-    for (std::int64_t s = 1; s <= last; ++s) {
-      const StepResult result = step(s, s == high);
-      text += fmt::format("{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"skipped\":false}}\n", s,
-                          double{result.loss}, double{result.grad_norm});
-      text += fmt::format("{{\"step\":{},\"eval_loss\":3}}\n", s);
-    }
-    testing::write_file(files_.metrics, text);
+  /// After steps up to `last`, as a checkpoint gives it back.
+  static SpikeState state_after(std::int64_t last) {
+    SpikeWatch watch(OnSpike::kIgnore, *LocalWorld(1).communicator(0), "", {});
+    for (std::int64_t s = 1; s <= last; ++s) watch.look(step(s));
+    return saved(watch);
   }
-  SpikeWatch watch(OnSpike policy) const { return {policy, *LocalWorld(1).communicator(0), files_}; }
+  static SpikeState saved(const SpikeWatch& watch) {
+    return spike_state_of(nlohmann::json::parse(to_json(watch.state()).dump()));
+  }
+  SpikeWatch watch(OnSpike policy, const SpikeState& state) const {
+    return {policy, *LocalWorld(1).communicator(0), rollbacks_, state};
+  }
+  SpikeWatch watch(OnSpike policy) const { return watch(policy, state_after(30)); }
 
   testing::TemporaryFolder folder_;
-  const SpikeWatch::Files files_{.metrics = folder_ / "metrics.jsonl",
-                                 .rollbacks = folder_ / "rollbacks.jsonl"};
+  const std::filesystem::path rollbacks_ = folder_ / "rollbacks.jsonl";
 };
 
 TEST_F(SpikeWatchTest, WarnsOrRollsBackOrIgnores) {
-  write_metrics(30);
   EXPECT_EQ(watch(OnSpike::kIgnore).look(step(31, true)).text, "");
   const auto warned = watch(OnSpike::kWarn).look(step(31, true));
   EXPECT_THAT(warned.text, HasSubstr("step 31: the gradient norm is 1000; of the last 30 steps"));
@@ -98,7 +99,6 @@ TEST_F(SpikeWatchTest, WarnsOrRollsBackOrIgnores) {
 }
 
 TEST_F(SpikeWatchTest, ARollbackIsDoneOnceAndThenPassedWithAWarning) {
-  write_metrics(30);
   watch(OnSpike::kRollback).remember(step(31, true));
   SpikeWatch again = watch(OnSpike::kRollback);
   EXPECT_THAT(again.rolled_back(), ElementsAre(31));
@@ -110,28 +110,26 @@ TEST_F(SpikeWatchTest, ARollbackIsDoneOnceAndThenPassedWithAWarning) {
   for (std::int64_t s = 34; s < 100; ++s) again.look(step(s));
   EXPECT_TRUE(again.look(step(100, true)).rolls_back);
   // A line that a dying run left unfinished counts for nothing; other damage is named.
-  std::ofstream(files_.rollbacks, std::ios::app) << "{\"st";
+  std::ofstream(rollbacks_, std::ios::app) << "{\"st";
   EXPECT_THAT(watch(OnSpike::kRollback).rolled_back(), ElementsAre(31));
-  std::ofstream(files_.rollbacks, std::ios::app) << "\n{\"step\":40}\n";
+  std::ofstream(rollbacks_, std::ios::app) << "\n{\"step\":40}\n";
   EXPECT_THAT(testing::message_of([&] { watch(OnSpike::kRollback); }),
-              HasSubstr(files_.rollbacks.string() + ":2: "));
+              HasSubstr(rollbacks_.string() + ":2: "));
 }
 
 TEST_F(SpikeWatchTest, EveryBadLineOfRollbacksIsNamedInPlainWords) {
-  write_metrics(30);
   for (const char* line :
        {"5", "[]", "{}", "{\"step\":-4}", "{\"step\":0}", "{\"step\":\"7\"}", "{\"step\":1e99}", "x"}) {
-    testing::write_file(files_.rollbacks, fmt::format("{{\"step\":3}}\n{}\n", line));
+    testing::write_file(rollbacks_, fmt::format("{{\"step\":3}}\n{}\n", line));
     const std::string message = testing::message_of([&] { watch(OnSpike::kRollback); });
     EXPECT_THAT(message, HasSubstr(fmt::format(
                              "{}:2: not a line such as {{\"step\":12}}, with a step of 1 or more: {};",
-                             files_.rollbacks.string(), line)));
+                             rollbacks_.string(), line)));
     EXPECT_THAT(message, Not(HasSubstr("json.exception")));
   }
 }
 
 TEST_F(SpikeWatchTest, LeavesASpikeOutAndTakesItWhereManyInARowWere) {
-  write_metrics(30);
   SpikeWatch watch = this->watch(OnSpike::kSkip);
   std::int64_t number = 31;
   const auto play = [&](bool spikes) {
@@ -158,52 +156,58 @@ TEST_F(SpikeWatchTest, LeavesASpikeOutAndTakesItWhereManyInARowWere) {
 
 TEST_F(SpikeWatchTest, ARunThatGoesOnLeavesOutTheSameSteps) {
   const auto spikes = [](std::int64_t s) { return s == 40 || s == 90 || (s > 150 && s < 175) || s == 200; };
-  SpikeWatch whole(OnSpike::kSkip, *LocalWorld(1).communicator(0), {});
+  SpikeWatch whole = watch(OnSpike::kSkip, {});
   std::vector<StepResult> results;
+  std::vector<SpikeState> states = {saved(whole)};  // by the steps done
   for (std::int64_t s = 1; s <= 230; ++s) {
     results.push_back(step(s, spikes(s)));
     results.back().skipped = whole.leaves_out(results.back().loss, results.back().grad_norm);
     whole.look(results.back());
+    states.push_back(saved(whole));
   }
   EXPECT_EQ(std::ranges::count_if(results, &StepResult::left_out), 3 + SpikeWatch::kMostLeftOut);
   for (const std::size_t resumed : {39, 40, 41, 151, 155, 158, 159, 160, 173, 199}) {
-    std::string text;
-    for (std::size_t i = 0; i < resumed; ++i) {
-      text += fmt::format("{{\"step\":{},\"loss\":{},\"grad_norm\":{},\"skipped\":{}}}\n", i + 1,
-                          double{results[i].loss}, double{results[i].grad_norm}, results[i].skipped);
-    }
-    testing::write_file(files_.metrics, text);
-    SpikeWatch rest = watch(OnSpike::kSkip);
+    SpikeWatch rest = watch(OnSpike::kSkip, states[resumed]);
     for (std::size_t i = resumed; i < results.size(); ++i) {
       ASSERT_EQ(rest.leaves_out(results[i].loss, results[i].grad_norm), results[i].skipped)
           << resumed << ", " << i + 1;
       rest.look(results[i]);
+      ASSERT_EQ(rest.state(), states[i + 1]) << resumed << ", " << i + 1;
     }
   }
 }
 
 TEST_F(SpikeWatchTest, ARunThatGoesOnDecidesAsOneThatWasNotInterrupted) {
   for (const std::int64_t resumed : {1, 20, 77, 150, 151, 152, 199}) {
-    write_metrics(resumed, 150);
-    SpikeWatch whole(OnSpike::kWarn, *LocalWorld(1).communicator(0), {});
-    SpikeWatch rest = watch(OnSpike::kWarn);
+    SpikeWatch whole = watch(OnSpike::kWarn, {});
+    std::optional<SpikeWatch> rest;
     for (std::int64_t s = 1; s <= 230; ++s) {
       const StepResult result = step(s, s == 150 || s == 200);
       const std::string text = whole.look(result).text;
       EXPECT_EQ(!text.empty(), s == 150 || s == 200) << s;
-      if (s > resumed) {
-        EXPECT_EQ(rest.look(result).text, text) << resumed << ", " << s;
+      if (rest) {
+        EXPECT_EQ(rest->look(result).text, text) << resumed << ", " << s;
       }
+      if (s == resumed) rest.emplace(watch(OnSpike::kWarn, saved(whole)));
     }
   }
 }
 
+// Soon after a spike that came again, another one is passed: after a restart, too.
+TEST_F(SpikeWatchTest, ARunThatGoesOnStaysCalm) {
+  watch(OnSpike::kRollback).remember(step(31, true));
+  SpikeWatch before = watch(OnSpike::kRollback);
+  before.look(step(31, true));
+  before.look(step(32));
+  EXPECT_FALSE(watch(OnSpike::kRollback, saved(before)).look(step(33, true)).rolls_back);
+}
+
 TEST_F(SpikeWatchTest, AllRanksKnowWhatRankZeroReads) {
-  write_metrics(30);
+  watch(OnSpike::kRollback).remember(step(31, true));
+  const SpikeState state = state_after(30);
   run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
-    const SpikeWatch::Files missing{.metrics = folder_ / "none", .rollbacks = folder_ / "none"};
-    SpikeWatch watch(OnSpike::kRollback, *comm, comm->rank() == 0 ? files_ : missing);
-    EXPECT_TRUE(watch.look(step(31, true)).rolls_back);
+    SpikeWatch watch(OnSpike::kRollback, *comm, comm->rank() == 0 ? rollbacks_ : folder_ / "none", state);
+    EXPECT_TRUE(watch.look(step(31, true)).came_again);
   });
 }
 

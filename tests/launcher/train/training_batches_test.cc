@@ -28,11 +28,12 @@ TEST(TrainingBatches, EachRankGetsItsRunOfEveryStep) {
                              .batch = layout,
                              .data_rank = rank,
                              .first_step = 4,
+                             .first_sample = 31,  // after steps of other batches
                              .num_steps = 7});
     const BatchSource source = batches.source();
     for (std::int64_t step = 4; step < 7; ++step) {
       for (std::int64_t m = 0; m < 2; ++m) {
-        const auto first = static_cast<std::int32_t>(step * 12 + rank * 4 + m * 2);
+        const auto first = static_cast<std::int32_t>(31 + (step - 4) * 12 + rank * 4 + m * 2);
         EXPECT_EQ(source(rank * 4 + m * 2, 2).targets, (std::vector<std::int32_t>{first, first + 1}));
       }
     }

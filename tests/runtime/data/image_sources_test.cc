@@ -156,18 +156,24 @@ TEST(ImageFolder, WhatIsNoFileIsABadPicture) {
   EXPECT_EQ(reason(4), "");
 }
 
-TEST(ImageFolder, FingerprintTellsListingsApart) {
-  const auto fingerprint = [](const std::vector<std::string>& files) {
+TEST(ImageFolder, FingerprintFollowsTheSamples) {
+  const auto fingerprint = [](const std::vector<std::string>& files, std::uint8_t last = 1) {
     const TemporaryFolder folder;
     for (const std::string& file : files) write_file(folder / file, plain_png(1));
+    write_file(folder / files.back(), plain_png(last));
     return open_images({.path = folder.path()})->fingerprint();
   };
-  const std::string one = fingerprint({"a/1.png", "a/2.png", "b/1.png"});
+  const auto one = fingerprint({"a/1.png", "a/2.png", "b/1.png"});
   EXPECT_EQ(one, fingerprint({"a/1.png", "a/2.png", "b/1.png"}));
-  EXPECT_NE(one, fingerprint({"a/1.png", "b/2.png", "b/1.png"}));
-  EXPECT_NE(one, fingerprint({"a/1.png", "a/3.png", "b/1.png"}));
-  EXPECT_NE(one, fingerprint({"a/1.png", "a/2.png", "c/1.png"}));
-  EXPECT_THAT(one, HasSubstr("3 pictures in 2 class folders"));
+  EXPECT_EQ(one, fingerprint({"a/1.png", "a/3.png", "b/1.png"}));  // the same samples in the same order
+  EXPECT_FALSE(one.has_names_of(fingerprint({"a/1.png", "a/3.png", "b/1.png"})));
+  EXPECT_FALSE(one == fingerprint({"a/1.png", "b/2.png", "b/1.png"}));
+  EXPECT_FALSE(one == fingerprint({"a/1.png", "a/2.png", "c/1.png"}));
+  EXPECT_FALSE(one == fingerprint({"a/1.png", "a/2.png", "a/3.png", "b/1.png"}));
+  const auto replaced = fingerprint({"a/1.png", "a/2.png", "b/1.png"}, 2);
+  EXPECT_FALSE(one == replaced);  // of the same size, as the pictures are of one colour
+  EXPECT_TRUE(one.has_names_of(replaced));
+  EXPECT_EQ(one.contents, "3 pictures in 2 class folders");
 }
 
 TEST(DecodedCache, KeepsWhatFits) {

@@ -75,7 +75,7 @@ class OnePicture final : public ImageSource {
   std::int32_t label(std::int64_t) const override { return 0; }
   std::string name(std::int64_t) const override { return "one"; }
   const std::vector<std::string>& class_names() const override { return names_; }
-  std::string fingerprint() const override { return ""; }
+  DataFingerprint fingerprint() const override { return {}; }
   void visit_files(const std::function<void(const std::filesystem::path&)>&) const override {}
   bool has_links() const override { return false; }
   std::shared_ptr<const Image> load(std::int64_t, const ReductionChooser& choose) const override {

@@ -1,0 +1,65 @@
+// What a checkpoint knows of the data that it was trained on. data_check.h compares it with other data.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/config/config.h"
+#include "runtime/data/data_fingerprint.h"
+#include "runtime/data/tokenizer.h"
+
+namespace trireme {
+
+struct TokenizerRecord {
+  std::string kind;             // Tokenizer::kind(); empty: not known
+  std::uint64_t hash = 0;       // of the content of its file; 0: it has none
+  std::int64_t vocab_size = 0;  // 0: not known
+};
+
+/// A tokenizer whose file is `file`; empty for a kind that needs none. Throws Error(kInvalidInput) where the
+/// file is missing.
+TokenizerRecord read_tokenizer_record(const std::string& kind, const std::filesystem::path& file,
+                                      std::int64_t vocab_size = 0);
+TokenizerRecord record_of(const Tokenizer& tokenizer);
+
+/// What is not known agrees with everything.
+bool is_same(const TokenizerRecord& a, const TokenizerRecord& b);
+/// "bpe of 300 tokens, hash 00c0ffee00c0ffee"
+std::string to_string(const TokenizerRecord& tokenizer);
+
+/// What the network sees of a picture beside its augmentation.
+struct ImageRecord {
+  std::int64_t size = 0;
+  double center = 1.0;
+  std::array<double, 3> mean = {}, stddev = {};
+};
+
+struct DataRecord {
+  std::int64_t samples = 0;       // consumed: the place in the order of the training data
+  std::int64_t pass_samples = 0;  // of the training data; 0: not known
+  std::optional<DataFingerprint> train, eval;
+  TokenizerRecord tokenizer;
+  std::vector<std::string> class_names;  // by label, UTF-8; empty: none, or not known
+  std::optional<ImageRecord> images;     // of pictures
+
+  /// Builds before this one saved no fingerprint: data cannot be compared then.
+  bool is_of_older_build() const { return !train; }
+};
+
+/// As the entry "data" of a manifest. Class names, the tokenizer's kind, and the keys of pictures are
+/// elsewhere in it, where builds before this one look for them.
+nlohmann::json to_json(const DataRecord& record);
+
+/// Of the content of a manifest in `folder`, with its job, of any build. Throws.
+DataRecord read_data_record(const nlohmann::json& content, const JobConfig& config,
+                            const std::filesystem::path& folder);
+
+/// The keys of pictures; nothing for other data.
+std::optional<ImageRecord> image_record(const DataSection& data);
+
+}  // namespace trireme

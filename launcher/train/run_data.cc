@@ -1,0 +1,88 @@
+#include "launcher/train/run_data.h"
+
+#include <fmt/core.h>
+
+#include <optional>
+#include <string>
+
+#include "launcher/train/agreement.h"
+#include "launcher/train/data_check.h"
+#include "launcher/train/image_data.h"
+#include "launcher/train/run_start.h"
+#include "runtime/base/log.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The checkpoint that model.init_from names, as a folder or by its model's file; nothing for weights of
+/// others, and for a checkpoint that is not of `trireme train`.
+std::optional<Checkpoint> initial_checkpoint(const std::string& init_from) {
+  const fs::path place = init_from;
+  std::error_code error;
+  std::optional<Checkpoint> found;
+  if (holds_checkpoint(place)) {
+    found = open_checkpoint_or_run(place, Verify::kSizes);
+  } else if (fs::is_regular_file(place, error) &&
+             fs::exists(place.parent_path() / Manifest::kFileName, error)) {
+    found = open_checkpoint(place.parent_path(), Verify::kSizes);
+  }
+  return found && found->manifest.content.contains("config") ? found : std::nullopt;
+}
+
+DataChanges compare_with_start(TrainingRun& run, const MetData& met) {
+  if (!run.resume_folder.empty()) return compare_data(Meeting::kResume, run.resumed.data, met);
+  const std::string& init_from = run.options.config.model.init_from;
+  const auto initial = init_from.empty() ? std::nullopt : initial_checkpoint(init_from);
+  if (!initial) return {};
+  try {
+    return compare_data(Meeting::kInitFrom, read_run_state(*initial).data, met);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
+  }
+}
+
+}  // namespace
+
+void meet_data(TrainingRun& run) {
+  DataChanges changes;
+  run_stage(run.comm(), [&] {
+    const JobConfig& config = run.options.config;
+    const MetData met = met_by_training(config, run.data, run.resume_folder.string());
+    changes = compare_with_start(run, met);  // names of classes before their number
+    check_classes(config, run.data);
+    run.record = met.data;
+    // Those of the checkpoint may be more than those of the data.
+    run.record.class_names = run.resumed.data.class_names;
+    if (run.record.class_names.empty())
+      run.record.class_names = classes_of_training(config, run.data).names;
+  });
+  run.data_changes = std::move(changes);
+  // The first rank of each machine has read the data, and knows.
+  run.data_changes.training_data = any_rank(run.comm(), run.data_changes.training_data);
+  run.first_sample = run.data_changes.training_data ? 0 : run.resumed.data.samples;
+}
+
+void log_data(const TrainingRun& run) {
+  for (const std::string& warning : run.data_changes.warnings) log_warning(warning);
+  if (run.resume_folder.empty()) return;
+  const std::string unknown = describe_unknown_data(run.resumed.data, run.resume_folder.string());
+  if (!unknown.empty()) run.log->line(unknown);
+  if (run.data_changes.training_data) {
+    run.log->line(
+        fmt::format("checkpoint.new_data = true: reading begins with the first sample of {}; the run before "
+                    "read {} samples",
+                    run.options.config.data.train, run.resumed.data.samples));
+  }
+  const std::int64_t before = run.resumed.config.train.global_batch,
+                     now = run.options.config.train.global_batch;
+  if (before == now) return;
+  run.log->line(fmt::format(
+      "train.global_batch was {} and is {}: reading goes on at sample {}, each sample once a pass. "
+      "train.steps, "
+      "warm-up and schedule count steps: {} of {} are left, {} samples each in place of {}",
+      before, now, run.first_sample, run.num_steps() - run.resumed.step, run.num_steps(), now, before));
+}
+
+}  // namespace trireme
