@@ -68,11 +68,13 @@ std::string suggest_key(std::string_view section, std::string_view name) {
 
 std::string suggest_section(std::string_view section, std::span<const std::string> keys) {
   constexpr int kMostKeys = 4;
-  std::string text = fmt::format("did you mean [{}]?", meant_section(section));
+  const std::string meant = meant_section(section);
+  std::string text = fmt::format("did you mean [{}]?", meant);
   int translated = 0;
   for (const std::string& name : keys) {
     const ForeignName* foreign = find_foreign(name);
     if (foreign == nullptr || foreign->key.empty() || translated == kMostKeys) continue;
+    if (foreign->key == fmt::format("{}.{}", meant, name)) continue;  // only the section is another
     text += fmt::format("{}{} is {}", translated++ == 0 ? " Its " : ", ", name,
                         with_hint(foreign->key, foreign->hint));
   }

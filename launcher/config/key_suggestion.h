@@ -1,4 +1,4 @@
-// What an unknown key or section of a job most likely meant, as a sentence of a message.
+// Suggestions for unknown keys and sections of a job, as sentences of a message.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace trireme {
 /// of ours stands for, what to use in its place. `section` may be empty.
 std::string suggest_key(std::string_view section, std::string_view name);
 
-/// "did you mean [train]?". `keys` are names in the unknown section: those of other frameworks are
+/// "did you mean [train]?". `keys` are names in the unknown section. Names of other frameworks are
 /// translated.
 std::string suggest_section(std::string_view section, std::span<const std::string> keys);
 

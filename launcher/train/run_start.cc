@@ -26,6 +26,7 @@
 #include "launcher/train/rank_hosts.h"
 #include "launcher/train/shared_cores.h"
 #include "launcher/train/shared_output.h"
+#include "launcher/train/skipped_steps.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
 #include "runtime/base/log.h"
@@ -305,6 +306,12 @@ void tell_resume(TrainingRun& run) {
         "the loss scale starts at {}: the checkpoint has none, or precision.loss_scale or scale_init "
         "was another",
         run.engine_options.loss_scale.initial));
+  }
+  const std::string updates =
+      run.resumed.loss_scale ? describe_updates(run.resumed.step, run.resumed.loss_scale->updates) : "";
+  if (!updates.empty()) {
+    run.log->line(fmt::format("the checkpoint is of step {}{}; warm-up and schedule count steps",
+                              run.resumed.step, updates));
   }
   for (const std::string& change : describe_changes(run.resumed.config, run.options.config)) {
     log_warning("the checkpoint was made with another " + change);

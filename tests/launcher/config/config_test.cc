@@ -86,7 +86,7 @@ TEST(Config, KeyOutsideOfSections) {
 // A user of another framework writes its names, also below its sections.
 TEST(Config, NamesOfOtherFrameworksAreTranslated) {
   const auto suggests = [](const std::string& key) { return HasSubstr("; did you mean " + key); };
-  for (const char* section : {"[train]\n", "[optimizer]\n", "[model]\n", "[log]\n"}) {
+  for (const char* section : {"[train]\n", "[optimizer]\n", "[checkpoint]\n", "[log]\n"}) {
     const std::string in = section;
     EXPECT_THAT(parse_error(in + "learning_rate = 0.1\n"), suggests("optimizer.lr?"));
     EXPECT_THAT(parse_error(in + "batch_size = 8\n"), suggests("train.global_batch (samples of a step"));
