@@ -54,7 +54,7 @@ class HostPool {
 
   std::vector<std::string> missing(const std::vector<Host>& hosts) const;
   void take_answers(const HostProbe& probe);
-  /// Of the probes of hosts of the file.
+  /// Options of a probe of hosts of the file.
   HostProbe::Options probe_options(const std::vector<Host>& hosts) const;
   void compare_bits();
 

@@ -39,21 +39,7 @@ std::string word_on_exit_code(const std::string& process, const std::string& cod
                      process.substr(rank + 1, process.size() - rank - 2), code.substr(digits));
 }
 
-}  // namespace
-
-bool is_refusal_of_mpirun(const std::string& verdict) {
-  return verdict.starts_with(kMpirunError) || verdict.starts_with(kMpirunRefuses);
-}
-
-std::string refusal_of_mpirun(const std::filesystem::path& log) {
-  std::ifstream file(log);
-  for (std::string line; std::getline(file, line);) {
-    if (std::string refusal = refusal_in(line); !refusal.empty()) return refusal;
-  }
-  return "";
-}
-
-/// What a line of mpirun's output says of a refusal, with what to do; else empty.
+/// The refusal in a line of mpirun's output, with what to do; else empty.
 std::string refusal_in(const std::string& line) {
   constexpr std::string_view kAsRoot = " has detected an attempt to run as root";
   constexpr std::string_view kTooFewSlots =
@@ -71,6 +57,20 @@ std::string refusal_in(const std::string& line) {
       "--ranks, name "
       "hosts with --hosts, or add -- --oversubscribe to the command",
       kMpirunRefuses, ranks.substr(0, ranks.find(' ')));
+}
+
+}  // namespace
+
+bool is_refusal_of_mpirun(const std::string& verdict) {
+  return verdict.starts_with(kMpirunError) || verdict.starts_with(kMpirunRefuses);
+}
+
+std::string refusal_of_mpirun(const std::filesystem::path& log) {
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    if (std::string refusal = refusal_in(line); !refusal.empty()) return refusal;
+  }
+  return "";
 }
 
 std::int64_t last_step(const std::filesystem::path& metrics) {

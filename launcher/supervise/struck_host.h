@@ -28,8 +28,8 @@ std::string with_lost_host(const std::string& verdict, const std::string& lost);
 std::string silent_host(const std::string& verdict);
 
 /// A name of the host file: of the host that was lost, else of one that is silent, else of the rank that the
-/// verdict names first, else of one that it names itself. Empty where nothing is said, and where the name
-/// that is said is that of several hosts.
+/// verdict names first, else of one that it names itself. Empty without any, and for a name
+/// that several hosts have.
 std::string struck_host(const AttemptWords& words);
 
 }  // namespace trireme
