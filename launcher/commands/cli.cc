@@ -24,6 +24,7 @@
 #include "launcher/host/env.h"
 #include "launcher/host/error_report.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/host/thread_stacks.h"
 
 namespace trireme {
 namespace {

@@ -2,11 +2,9 @@
 // environment variables.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace trireme {
 
@@ -55,38 +53,10 @@ void prepare_environment_for_stages(const EnvironmentLookup& lookup = environmen
 bool prepare_environment_for_threads(const EnvironmentLookup& lookup = environment_variable,
                                      const EnvironmentSetter& set = set_environment_variable);
 
-/// [Note: stacks of threads] libgomp gives its threads the stack that OMP_STACKSIZE or GOMP_STACKSIZE says,
-/// which another program's set-up may have left small. Without them, and for all other threads, it is the
-/// limit of the main thread's (ulimit -s). Too small a stack is a segmentation fault without a word, so that
-/// sizes below kLeastStackBytes are raised before anything runs, and refused where that cannot be done. A
-/// program that embeds the libraries has to see to it itself. oneDNN's products pack up to 512 KiB on the
-/// stack of a thread, kernels of this tree 25 KiB.
-inline constexpr std::int64_t kLeastStackBytes = 2 << 20;
-
-/// The limit of a stack in bytes; nothing: none.
-struct StackLimit {
-  std::optional<std::int64_t> soft, hard;
-};
-StackLimit stack_limit();
-
-/// Each too small stack: what makes it so, and that it is.
-struct SmallStack {
-  enum class Cause : std::uint8_t { kVariable, kLimit };
-  Cause cause = Cause::kVariable;
-  std::string name;   // of the variable, or "ulimit -s"
-  std::string value;  // as it is set, or in KiB
-};
-std::vector<SmallStack> find_small_stacks(const StackLimit& limit,
-                                          const EnvironmentLookup& lookup = environment_variable);
-
-/// Throws Error(kInvalidInput) naming the first of `small`, and the least value.
-void refuse_small_stacks(const std::vector<SmallStack>& small);
-
-/// libgomp reads the environment, and glibc the limit of stacks, before main(): where
-/// prepare_environment_for_threads() has set something, or stacks are too small and can be raised, this
-/// starts the program once more in this process, with the same arguments. Returns where there is nothing to
-/// do, or the system does not let it. To be called before anything else.
-void restart_with_thread_settings(char* const* argv);
+/// libgomp reads the environment before main(): where prepare_environment_for_threads() has set something,
+/// this starts the program once more in this process, with the same arguments. Returns where there is nothing
+/// to do, or the system does not let it: then threads spin. To be called before anything else.
+void restart_with_short_spins(char* const* argv);
 
 /// True when standard output ends at a terminal. mpirun gives its ranks a pseudo-terminal whatever its own
 /// output is, so under MPI the output of the process that started us is looked at as well.
