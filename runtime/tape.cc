@@ -21,18 +21,32 @@ bool Gradients::is_unit(ValueId id) const {
 }
 
 void Gradients::seed_unit(ValueId id) {
-  slots_.at(static_cast<std::size_t>(id)).unit = true;
+  if (id == kNoValue) return;
+  Slot& slot = slots_.at(static_cast<std::size_t>(id));
+  TRIREME_CHECK(
+      !slot.unit && !slot.tensor.defined(),
+      "the gradient of a loss is 1, and value {} has another one, too: a loss enters a sum of losses "
+      "once, and nothing else",
+      id);
+  slot.unit = true;
 }
 
 Tensor Gradients::take(ValueId id) {
-  Tensor& slot = slots_.at(static_cast<std::size_t>(id)).tensor;
-  TRIREME_CHECK(slot.defined(), "value {} has no gradient to take", id);
-  return std::exchange(slot, Tensor());
+  auto& [tensor, unit] = slots_.at(static_cast<std::size_t>(id));
+  TRIREME_CHECK(
+      !unit,
+      "the gradient of a loss is the number 1, for which no tensor exists: the backward of an op that "
+      "makes a loss asks gradients.is_unit(y) before it takes a gradient, and multiplies what it adds by "
+      "ctx.gradient_scale where that is defined (runtime/README.md, \"Ops and blocks of your own\")");
+  TRIREME_CHECK(tensor.defined(),
+                "value {} has no gradient to take: a backward takes that of its own output, once", id);
+  return std::exchange(tensor, Tensor());
 }
 
 void Gradients::add(Context& ctx, ValueId id, Tensor gradient) {
   if (id == kNoValue) return;
-  Tensor& slot = slots_.at(static_cast<std::size_t>(id)).tensor;
+  auto& [slot, unit] = slots_.at(static_cast<std::size_t>(id));
+  TRIREME_CHECK(!unit, "the gradient of a loss is 1, and nothing can be added to that of value {}", id);
   if (!slot.defined()) {
     slot = gradient.detach();
     return;
@@ -63,6 +77,19 @@ Tensor Tape::watch(const Tensor& input) {
   return input.with_id(new_value());
 }
 
+namespace {
+
+void run_backward(Node& node, Context& ctx, Gradients& gradients) {
+  try {
+    node.backward(ctx, gradients);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("backward of op '{}': {}", node.name(), error.what()),
+                error.where());
+  }
+}
+
+}  // namespace
+
 std::vector<Tensor> Tape::backward(Context& ctx, std::vector<Seed> seeds,
                                    const std::vector<ValueId>& inputs) {
   Gradients gradients(static_cast<std::size_t>(num_values_));
@@ -79,7 +106,7 @@ std::vector<Tensor> Tape::backward(Context& ctx, std::vector<Seed> seeds,
   while (!nodes_.empty()) {
     const std::unique_ptr<Node> node = std::move(nodes_.back());
     nodes_.pop_back();
-    if (gradients.has(node->output())) node->backward(ctx, gradients);
+    if (gradients.has(node->output())) run_backward(*node, ctx, gradients);
   }
   std::vector<Tensor> result;
   for (const ValueId id : inputs) result.push_back(gradients.has(id) ? gradients.take(id) : Tensor());

@@ -24,6 +24,7 @@
 #include "launcher/host/env.h"
 #include "launcher/host/error_report.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/host/thread_stacks.h"
 
 namespace trireme {
 namespace {
@@ -102,6 +103,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     const LaunchEnvironment launch = read_launch_environment();
     if (launch.num_ranks > 1) rank = launch.rank;
     set_up_log(launch);
+    refuse_small_stacks(find_small_stacks(stack_limit()));
     report_bus_errors();
     std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of sizes is an error of its write then
     return parse_and_run(argc, argv, launch);

@@ -1,5 +1,6 @@
 #include "launcher/commands/top_k.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -23,11 +24,12 @@ void TopK::add(const Context& ctx, const Tensor& logits, const Tensor& targets) 
   ctx.backend->copy_to_host(ctx.exec, labels.data(), targets);
   TRIREME_CHECK(logits.shape().num_rows() == targets.num_elems(), "logits {} are not of targets {}",
                 logits.shape().to_string(), targets.shape().to_string());
-  const auto num_classes = static_cast<std::size_t>(logits.shape().dim(-1));
+  num_classes = logits.shape().dim(-1);
+  const auto row_elems = static_cast<std::size_t>(num_classes);
   for (std::size_t row = 0; row < labels.size(); ++row) {
     if (labels[row] < 0) continue;  // left out
     const std::int64_t rank =
-        rank_of_target(std::span(values).subspan(row * num_classes, num_classes), labels[row]);
+        rank_of_target(std::span(values).subspan(row * row_elems, row_elems), labels[row]);
     top1 += rank < 1;
     top5 += rank < 5;
     ++num_targets;
@@ -40,6 +42,7 @@ TopK TopK::sum(std::span<const TopK> counts) {
     total.top1 += one.top1;
     total.top5 += one.top5;
     total.num_targets += one.num_targets;
+    total.num_classes = std::max(total.num_classes, one.num_classes);
   }
   return total;
 }

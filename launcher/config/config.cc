@@ -3,14 +3,13 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <utility>
 
 #include "launcher/config/config_keys.h"
 #include "launcher/config/config_value.h"
+#include "launcher/config/key_suggestion.h"
 #include "launcher/config/layout_keys.h"
-#include "launcher/config/nearest_name.h"
 #include "launcher/families/hf_exchange.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -40,36 +39,21 @@ void set_key(Reading& reading, const ConfigKey& key, const toml::node& node, con
   reading.given[key.full_name()] = where;
 }
 
-/// The full name of the known key that is nearest to an unknown one. A key of the same section wins over an
-/// equally near one of another, and one that begins with the unknown name over all.
-std::string nearest_key(std::string_view section, std::string_view name) {
-  constexpr std::size_t kTellingPrefix = 4;  // characters
-  std::string nearest;
-  int least = std::numeric_limits<int>::max();
-  for (const ConfigKey& key : config_keys()) {
-    if (key.section == section && name.size() >= kTellingPrefix && key.name.starts_with(name)) {
-      return key.full_name();
-    }
-    const int distance = 2 * edit_distance(name, key.name) + (key.section == section ? 0 : 1);
-    if (distance < least) {
-      least = distance;
-      nearest = key.full_name();
-    }
-  }
-  return nearest;
-}
-
-[[noreturn]] void throw_unknown_section(std::string_view section, const std::string& where) {
-  for (const ConfigKey& key : config_keys()) {
-    if (!is_table(key.type) || key.name != section) continue;
-    throw Error(ErrorCode::kInvalidInput, "{}: unknown section [{}]; did you mean [{}]?", where,
-                shortened(std::string(section)), key.full_name());
-  }
+/// `keys` are the names in it, as far as they are known.
+[[noreturn]] void throw_unknown_section(std::string_view section, std::span<const std::string> keys,
+                                        const std::string& where) {
   const auto sections = config_sections();
   std::string list;
   for (const std::string& known : sections) list += fmt::format("{}{}", list.empty() ? "" : ", ", known);
-  throw Error(ErrorCode::kInvalidInput, "{}: unknown section [{}]; did you mean [{}]? Sections are {}", where,
-              shortened(std::string(section)), nearest_name(section, sections), list);
+  throw Error(ErrorCode::kInvalidInput, "{}: unknown section [{}]; {} Sections are {}", where,
+              shortened(std::string(section)), suggest_section(section, keys), list);
+}
+
+[[noreturn]] void throw_unknown_section(std::string_view section, const toml::table& table,
+                                        const std::string& where) {
+  std::vector<std::string> keys;
+  for (const auto& [name, value] : table) keys.emplace_back(name.str());
+  throw_unknown_section(section, keys, where);
 }
 
 const ConfigKey& require_key(std::string_view section, std::string_view name, const std::string& where) {
@@ -79,9 +63,14 @@ const ConfigKey& require_key(std::string_view section, std::string_view name, co
     if (key.name == name) return key;
     known += fmt::format("{}{}", known.empty() ? "" : ", ", key.name);
   }
-  if (known.empty()) throw_unknown_section(section, where);
-  throw Error(ErrorCode::kInvalidInput, "{}: unknown key {}.{}; did you mean {}? Keys of [{}] are {}", where,
-              section, shortened(std::string(name)), nearest_key(section, name), section, known);
+  if (known.empty()) throw_unknown_section(section, std::vector{std::string(name)}, where);
+  throw Error(ErrorCode::kInvalidInput, "{}: unknown key {}.{}; {} Keys of [{}] are {}", where, section,
+              shortened(std::string(name)), suggest_key(section, name), section, known);
+}
+
+bool is_known(std::string_view section, std::string_view name) {
+  return std::ranges::any_of(
+      config_keys(), [&](const ConfigKey& key) { return key.section == section && key.name == name; });
 }
 
 bool is_section(std::string_view name) {
@@ -92,7 +81,7 @@ bool is_section(std::string_view name) {
 /// `where` stands for the places of its keys where there is no `source`.
 void apply_section(Reading& reading, std::string_view section, const toml::table& keys,
                    std::string_view source, const std::string& where) {
-  if (!is_section(section)) throw_unknown_section(section, where);
+  if (!is_section(section)) throw_unknown_section(section, keys, where);
   for (const auto& [name, value] : keys) {
     const std::string key_where = source.empty() ? where : at(source, name.source());
     const std::string inner = fmt::format("{}.{}", section, name.str());
@@ -102,6 +91,8 @@ void apply_section(Reading& reading, std::string_view section, const toml::table
       apply_section(reading, inner, *value.as_table(), source, key_where);
       continue;
     }
+    if (value.is_table() && !is_known(section, name.str()))
+      throw_unknown_section(inner, *value.as_table(), key_where);
     set_key(reading, require_key(section, name.str(), key_where), value, key_where);
   }
 }
@@ -132,8 +123,11 @@ void apply_table(Reading& reading, const toml::table& root, std::string_view sou
     TRIREME_CHECK(!node.is_array_of_tables(), "{}: [[{}]] is a list of tables; write [{}]", where,
                   section.str(), section.str());
     const toml::table* keys = node.as_table();
-    TRIREME_CHECK(keys != nullptr, "{}: {} is outside of any section; did you mean {}, below its [section]?",
-                  where, shortened(std::string(section.str())), nearest_key("", section.str()));
+    TRIREME_CHECK(keys != nullptr || !is_section(section.str()),
+                  "{}: {} is a section: [{}], with keys below it; found {}", where, section.str(),
+                  section.str(), describe_node(node));
+    TRIREME_CHECK(keys != nullptr, "{}: {} is outside of any section; {} A key stands below its [section]",
+                  where, shortened(std::string(section.str())), suggest_key("", section.str()));
     apply_section(reading, section.str(), *keys, source, where);
   }
 }
@@ -206,8 +200,7 @@ void apply_override(Reading& reading, const std::string& text) {
   const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
   if (name == "parallel") return search_layout(reading, *parse_override_value(value).get("v"), where);
   const auto dot = name.find('.');
-  TRIREME_CHECK(dot != std::string::npos, "{}: needs section.key=value; did you mean {}?", where,
-                nearest_key("", name));
+  TRIREME_CHECK(dot != std::string::npos, "{}: needs section.key=value; {}", where, suggest_key("", name));
   toml::table table = parse_override_value(value);
   if (is_section(name) && table["v"].is_table())
     return apply_section(reading, name, *table["v"].as_table(), "", where);

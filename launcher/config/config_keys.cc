@@ -139,11 +139,12 @@ void add_optimizer_keys(std::vector<ConfigKey>& keys) {
            "Course of the learning rate after the warm-up, down to `min_lr`. `one_cycle`: half a cosine up "
            "from lr / 25 within `warmup_steps` (0: 30 % of the steps), then half a cosine down. `wsd`: at "
            "`lr` until "
-           "`decay_steps` before the end, then linearly down.")
+           "`decay_steps` before the end, then linearly down. Skipped steps count.")
       .add(
           "warmup_steps", &O::warmup_steps, count_from(0),
           "Steps in which the learning rate rises linearly, to `lr` at the step after them. Fewer than "
-          "`train.steps`: else `lr` would never be reached, which is refused, and with `constant` warned of.")
+          "`train.steps`: else `lr` would never be reached, which is refused, and with `constant` warned of. "
+          "Skipped steps count: the rate of a step is set before the device knows whether it is skipped.")
       .add("decay_steps", &O::decay_steps, count_from(0),
            "The last steps, in which the learning rate comes down. 0: a tenth of `train.steps`.")
       .only(for_schedule(LrSchedule::Kind::kWsd))

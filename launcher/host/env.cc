@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <sstream>
 
+#include "launcher/host/thread_stacks.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -110,8 +111,10 @@ void restart_with_short_spins(char* const* argv) {
   // Without an interpreter of its own the process was started through the loader, and is the loader.
   if (getauxval(AT_BASE) == 0) return;
   const std::string program = link_target("/proc/self/exe");  // not that link: it would be the process's name
-  if (program.empty() || !prepare_environment_for_threads()) return;
-  ::execv(program.c_str(), argv);
+  if (program.empty()) return;
+  bool changed = prepare_environment_for_threads();
+  for (const SmallStack& small : find_small_stacks(stack_limit())) changed = raise_stack(small) || changed;
+  if (changed) ::execv(program.c_str(), argv);
 }
 
 LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup) {

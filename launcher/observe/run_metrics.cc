@@ -146,7 +146,7 @@ void RunMetrics::write_rates(PrometheusText& text, const StepMetrics& last) cons
     text.gauge("trireme_model_flops_per_second",
                "Floating-point operations that the mathematics of the last step needs, over its duration.",
                last.flops_per_s);
-  if (facts_.peak_flops > 0)
+  if (facts_.peak_flops > 0 && last.mfu)
     text.gauge("trireme_peak_flops_per_second", "Of all ranks in a large product, measured at the start.",
                facts_.peak_flops);
   if (last.mfu)

@@ -142,6 +142,8 @@ bool read_field(Scanner& scanner, std::string_view name, MetricsLine& line) {
   } else if (name == "skipped") {
     line.skipped = number != 0;
   } else if (is_number) {
+    // Earlier builds wrote parts of a peak that was measured too low.
+    if (name == "mfu" && number > 1) number = std::numeric_limits<double>::quiet_NaN();
     line.values.push_back({std::string(name), number});
   }
   return true;

@@ -39,7 +39,7 @@ function figures(run, now) {
   if (last.eval_loss !== undefined) add("evaluation loss", short(last.eval_loss));
   if (unit) add(unit.replace("_per_s", " / s"), short(last[unit]));
   if (last.step_ms !== undefined) add("step time", short(last.step_ms) + " ms");
-  if (last.mfu !== undefined) add("MFU", (100 * last.mfu).toFixed(1) + " %");
+  if (last.mfu !== undefined && last.mfu !== null) add("MFU", (100 * last.mfu).toFixed(1) + " %");
   if (last.peak_bytes !== undefined) add("peak memory", bytes(last.peak_bytes));
   if (last.slowest_rank !== undefined && last.slowest_rank !== null)
     add("slowest rank", last.slowest_rank + " (+" + short(last.slowest_excess_ms) + " ms)");

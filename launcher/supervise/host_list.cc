@@ -6,6 +6,7 @@
 #include <charconv>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "runtime/base/atomic_file.h"
@@ -24,7 +25,34 @@ std::optional<int> to_count(std::string_view text) {
   return whole && number >= 0 && number <= kMostSlots ? std::optional(number) : std::nullopt;
 }
 
+/// Without its domain; an address as it is.
+std::string_view first_label(std::string_view name) {
+  const bool is_address = name.find_first_not_of("0123456789.") == std::string_view::npos ||
+                          name.find(':') != std::string_view::npos;
+  return is_address ? name : name.substr(0, name.find('.'));
+}
+
+void check_names(const std::filesystem::path& host_file, std::span<const Host> hosts) {
+  for (const Host& host : hosts) {
+    const std::string_view label = first_label(host.name);
+    if (label == host.name) continue;
+    TRIREME_CHECK(
+        std::ranges::find(hosts, label, &Host::name) == hosts.end(),
+        "--hosts {}: {} and {} may be one host or two: write the whole name of both, or leave one out",
+        host_file.string(), label, host.name);
+  }
+}
+
 }  // namespace
+
+std::vector<std::string> naming_options(std::span<const Host> hosts, std::span<const std::string> mpirun) {
+  constexpr const char* kKeepDomains = "orte_keep_fqdn_hostnames";
+  if (std::ranges::find(mpirun, kKeepDomains) != mpirun.end()) return {};
+  std::set<std::string_view> labels;
+  for (const Host& host : hosts) labels.insert(first_label(host.name));
+  return labels.size() == hosts.size() ? std::vector<std::string>()
+                                       : std::vector<std::string>{"--mca", kKeepDomains, "1"};
+}
 
 std::vector<Host> read_hosts(const std::filesystem::path& host_file) {
   std::ifstream file(host_file);
@@ -52,6 +80,7 @@ std::vector<Host> read_hosts(const std::filesystem::path& host_file) {
       hosts.push_back(host);
     }
   }
+  check_names(host_file, hosts);
   std::erase_if(hosts, [](const Host& host) { return host.slots == 0; });
   return hosts;
 }

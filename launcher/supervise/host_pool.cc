@@ -21,6 +21,13 @@ constexpr auto kAgain = std::chrono::seconds(3);
 
 HostPool::HostPool(Options options) : options_(std::move(options)) {}
 
+HostProbe::Options HostPool::probe_options(const std::vector<Host>& hosts) const {
+  HostProbe::Options options = options_.probe;
+  const std::vector<std::string> naming = naming_options(hosts, options.mpirun);
+  options.mpirun.insert(options.mpirun.end(), naming.begin(), naming.end());
+  return options;
+}
+
 void HostPool::take_answers(const HostProbe& probe) {
   for (std::size_t i = 0; i < probe.hosts().size(); ++i) answers_[probe.hosts()[i]] = probe.answer(i);
   compare_bits();
@@ -56,7 +63,7 @@ void HostPool::examine(Strictness strictness) {
   if (strictness == Strictness::kLeaveOut)
     std::erase_if(
         names, [&](const auto& name) { return answers_.contains(name) && !answers_[name].problem.empty(); });
-  HostProbe probe(options_.probe, names);
+  HostProbe probe(probe_options(hosts), names);
   const auto until = Clock::now() + (answers_.empty() ? Clock::duration(kTimeToAnswer)
                                                       : Clock::duration(kTimeToAnswerAgain));
   while (!probe.poll() && Clock::now() < until) {
@@ -122,18 +129,19 @@ void HostPool::look_again() {
     const auto patience = is_missing(name) ? std::min(2 * question.patience, kTimeToAnswer) : kPatience;
     question = {.probe = nullptr, .when = now + kAgain, .patience = patience};
   }
-  for (const std::string& name : missing(read_hosts(options_.file))) {
+  const std::vector<Host> hosts = read_hosts(options_.file);
+  for (const std::string& name : missing(hosts)) {
     Question& question = questions_[name];
     if (question.probe || now < question.when) continue;
-    question.probe = std::make_unique<HostProbe>(options_.probe, std::vector{name});
+    question.probe = std::make_unique<HostProbe>(probe_options(hosts), std::vector{name});
     question.when = now + question.patience;
   }
 }
 
-std::map<std::string, std::string> HostPool::names() const {
-  std::map<std::string, std::string> names;
+std::multimap<std::string, std::string> HostPool::names() const {
+  std::multimap<std::string, std::string> names;
   for (const auto& [name, answer] : answers_) {
-    if (!answer.facts.host.empty()) names[answer.facts.host] = name;
+    if (!answer.facts.host.empty()) names.emplace(answer.facts.host, name);
   }
   return names;
 }

@@ -47,13 +47,15 @@ class HostPool {
   /// seconds. Does not wait.
   void look_again();
   /// Of the file, whose host calls itself so, see struck_host.h.
-  std::map<std::string, std::string> names() const;
+  std::multimap<std::string, std::string> names() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
   std::vector<std::string> missing(const std::vector<Host>& hosts) const;
   void take_answers(const HostProbe& probe);
+  /// Options of a probe of hosts of the file.
+  HostProbe::Options probe_options(const std::vector<Host>& hosts) const;
   void compare_bits();
 
   Options options_;

@@ -13,8 +13,9 @@ namespace {
 constexpr std::int64_t kTailBytes = 1 << 16;
 constexpr const char* kError = "trireme: error: ";
 constexpr const char* kMpirunError = "mpirun: Error: ";
+constexpr const char* kMpirunRefuses = "mpirun refuses";
 constexpr const char* kOfMpirun[] = {"mpirun noticed that process rank ",
-                                     "mpirun has exited due to process rank ", kMpirunError};
+                                     "mpirun has exited due to process rank "};
 constexpr std::size_t kMostBytes = 4096;
 
 /// "rank 3: ...": the word of a rank that ends the job.
@@ -38,10 +39,38 @@ std::string word_on_exit_code(const std::string& process, const std::string& cod
                      process.substr(rank + 1, process.size() - rank - 2), code.substr(digits));
 }
 
+/// The refusal in a line of mpirun's output, with what to do; else empty.
+std::string refusal_in(const std::string& line) {
+  constexpr std::string_view kAsRoot = " has detected an attempt to run as root";
+  constexpr std::string_view kTooFewSlots =
+      "There are not enough slots available in the system to satisfy the ";
+  if (line.starts_with(kMpirunError)) return line;
+  if (line.find(kAsRoot) != std::string::npos && line.find(' ') == line.find(kAsRoot))
+    return fmt::format(
+        "{} to run as root: run as another user, or add -- --allow-run-as-root to the command (or set "
+        "OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)",
+        kMpirunRefuses);
+  if (!line.starts_with(kTooFewSlots)) return "";
+  const std::string ranks = line.substr(kTooFewSlots.size());
+  return fmt::format(
+      "{} to start {} ranks, as it has fewer slots, by default one for each core: ask for fewer with "
+      "--ranks, name "
+      "hosts with --hosts, or add -- --oversubscribe to the command",
+      kMpirunRefuses, ranks.substr(0, ranks.find(' ')));
+}
+
 }  // namespace
 
 bool is_refusal_of_mpirun(const std::string& verdict) {
-  return verdict.starts_with(kMpirunError);
+  return verdict.starts_with(kMpirunError) || verdict.starts_with(kMpirunRefuses);
+}
+
+std::string refusal_of_mpirun(const std::filesystem::path& log) {
+  std::ifstream file(log);
+  for (std::string line; std::getline(file, line);) {
+    if (std::string refusal = refusal_in(line); !refusal.empty()) return refusal;
+  }
+  return "";
 }
 
 std::int64_t last_step(const std::filesystem::path& metrics) {
@@ -91,6 +120,7 @@ std::string verdict_of(const std::filesystem::path& log) {
     for (const char* word : kOfMpirun) {
       if (line.starts_with(word)) of_mpirun = line;
     }
+    if (const std::string refusal = refusal_in(line); !refusal.empty()) of_mpirun = refusal;
     const std::string of_code = word_on_exit_code(before, line);
     if (!of_code.empty()) of_mpirun = of_code;
     before = line;

@@ -16,10 +16,14 @@ std::int64_t last_step(const std::filesystem::path& metrics);
 std::optional<std::int64_t> resumed_step(const std::filesystem::path& log);
 
 /// The job's own error with the lines that belong to it, else mpirun's word on the rank that ended,
-/// or on its options; or empty.
+/// or its refusal; or empty.
 std::string verdict_of(const std::filesystem::path& log);
 
-/// True if mpirun has started nothing: it does not know an option.
+/// The reason why mpirun has started nothing and would not the next time, with what to do: it runs as root,
+/// it has fewer slots than ranks, or it does not know an option. Empty where it has not refused.
+std::string refusal_of_mpirun(const std::filesystem::path& log);
+
+/// True of a verdict that is such a refusal.
 bool is_refusal_of_mpirun(const std::string& verdict);
 
 }  // namespace trireme

@@ -14,14 +14,29 @@ std::string short_name(const std::string& host) {
   return host.find_first_not_of("0123456789.") == std::string::npos ? host : host.substr(0, host.find('.'));
 }
 
+/// The only name of the file for which `matches(own, name)` holds; empty: none, or several.
+template <class Matches>
+std::string only_name(const AttemptWords& words, Matches matches) {
+  std::string found;
+  for (const auto& [own, name] : words.names) {
+    if (!matches(own, name) || name == found) continue;
+    if (!found.empty()) return "";
+    found = name;
+  }
+  return found;
+}
+
+/// The whole name goes before what the host calls itself, and both before the part of them that mpirun shows.
 std::string name_in_file(const AttemptWords& words, const std::string& host) {
-  for (const auto& [own, name] : words.names) {
-    if (host == own || host == name) return name;
-  }
-  for (const auto& [own, name] : words.names) {
-    if (host == short_name(own) || host == short_name(name)) return name;
-  }
-  return "";
+  const auto is_name = [&](const auto&, const auto& name) { return host == name; };
+  const auto is_own = [&](const auto& own, const auto&) { return host == own; };
+  const auto is_short = [&](const auto& own, const auto& name) {
+    return host == short_name(own) || host == short_name(name);
+  };
+  std::string found = only_name(words, is_name);
+  if (found.empty()) found = only_name(words, is_own);
+  if (found.empty()) found = only_name(words, is_short);
+  return found;
 }
 
 /// The rank that the verdict is about comes first in it: "rank 1 (process 12) died in", "held up (...) by

@@ -190,6 +190,9 @@ std::vector<std::string> Supervisor::command(const fs::path& host_file) const {
     if (std::ranges::find(options_.mpirun_options, kKeepAlive) == options_.mpirun_options.end())
       words.insert(words.end(), {"--mca", kKeepAlive, "1", "--mca", "oob_tcp_keepalive_intvl", "1", "--mca",
                                  "oob_tcp_keepalive_probes", "2"});
+    const std::vector<std::string> naming =
+        naming_options(read_hosts(options_.hosts), options_.mpirun_options);
+    words.insert(words.end(), naming.begin(), naming.end());
     words.insert(words.end(), {"--hostfile", host_file.string()});
   }
   words.insert(words.end(),

@@ -87,7 +87,7 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   metrics.loss *= static_cast<double>(num_targets) / total;  // the engine divided by those left out, too
   metrics.num_samples -= (num_targets - all.num_targets) / sample_targets;
   metrics.top1 = static_cast<double>(all.top1) / total;
-  metrics.top5 = static_cast<double>(all.top5) / total;
+  if (all.tells_top5()) metrics.top5 = static_cast<double>(all.top5) / total;
   return metrics;
 }
 

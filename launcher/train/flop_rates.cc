@@ -70,4 +70,9 @@ double measure_product_rate(Device device, int threads, const Precision& precisi
   }
 }
 
+std::optional<double> PeakRate::utilization(double rate) {
+  if (rate > flops_per_s_) flops_per_s_ = 0;
+  return flops_per_s_ > 0 ? std::optional(rate / flops_per_s_) : std::nullopt;
+}
+
 }  // namespace trireme

@@ -94,8 +94,10 @@ void MetricsWriter::write_step(const StepMetrics& metrics) {
   Json phases;
   metrics.phases.visit([&](std::string_view phase, double seconds) { phases[std::string(phase)] = seconds; });
   if (!phases.is_null()) line["phase_s"] = phases;
-  if (metrics.flops_per_s > 0) line["flops_per_s"] = metrics.flops_per_s;
-  if (metrics.mfu) line["mfu"] = *metrics.mfu;
+  if (metrics.flops_per_s > 0) {
+    line["flops_per_s"] = metrics.flops_per_s;
+    line["mfu"] = metrics.mfu ? Json(*metrics.mfu) : Json(nullptr);
+  }
   if (metrics.rank_times.known()) {
     line["slowest_rank"] = metrics.rank_times.slowest();
     line["slowest_excess_ms"] = metrics.rank_times.excess_ms();

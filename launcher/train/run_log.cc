@@ -69,12 +69,13 @@ void RunLog::checkpoint(const std::filesystem::path& folder, std::int64_t step, 
   options_.summary.checkpoint = folder.string();
 }
 
-void RunLog::finish(const std::string& status, const std::string& state_hash) {
+void RunLog::finish(const std::string& status, const std::string& state_hash, std::int64_t updates) {
   progress_.finish();
   if (options_.monitor) options_.monitor->finish();
   RunSummary& summary = options_.summary;
   summary.status = status;
   summary.state_hash = state_hash;
+  summary.num_updates = updates;
   summary.wall_s = std::chrono::duration<double>(Clock::now() - start_).count();
   if (num_timed_ > 0 && timed_ms_ > 0) {
     summary.mean_step_ms = timed_ms_ / static_cast<double>(num_timed_);

@@ -39,8 +39,9 @@ class RunLog {
   /// A line for people.
   void line(std::string_view text) { progress_.line(text); }
 
-  /// Writes summary.json, unless the run was complete before and the file says so already.
-  void finish(const std::string& status, const std::string& state_hash);
+  /// Writes summary.json, unless an earlier process has completed the run and written it. `updates` counts
+  /// the updates of the whole run.
+  void finish(const std::string& status, const std::string& state_hash, std::int64_t updates);
 
   double loss() const { return options_.summary.loss; }
   std::optional<double> eval_loss() const { return options_.summary.eval_loss; }

@@ -27,6 +27,7 @@
 #include "launcher/train/run_data.h"
 #include "launcher/train/shared_cores.h"
 #include "launcher/train/shared_output.h"
+#include "launcher/train/skipped_steps.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
 #include "runtime/base/log.h"
@@ -313,6 +314,12 @@ void tell_resume(TrainingRun& run) {
     run.log->line(
         "train.on_spike: the checkpoint is of an earlier build, which saved no losses of steps before "
         "it: spikes are found once enough steps are done");
+  const std::string updates =
+      run.resumed.loss_scale ? describe_updates(run.resumed.step, run.resumed.loss_scale->updates) : "";
+  if (!updates.empty()) {
+    run.log->line(fmt::format("the checkpoint is of step {}{}; warm-up and schedule count steps",
+                              run.resumed.step, updates));
+  }
   for (const std::string& change : describe_changes(run.resumed.config, run.options.config)) {
     log_warning("the checkpoint was made with another " + change);
   }

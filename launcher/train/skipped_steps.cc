@@ -94,4 +94,33 @@ std::string describe_skip(const StepResult& result, const PrecisionSection& prec
   return text + ": " + describe(culprit);
 }
 
+std::string describe_updates(std::int64_t steps, std::int64_t updates) {
+  if (updates == steps) return "";
+  const std::int64_t skipped = steps - updates;
+  return fmt::format(" with {} update{} ({} {} skipped)", updates, updates == 1 ? "" : "s", skipped,
+                     skipped == 1 ? "step was" : "steps were");
+}
+
+std::string describe_no_update(std::int64_t steps, const LossScaleState& scale,
+                               const PrecisionSection& precision) {
+  std::string advice = "look at the warnings of the skipped steps";
+  if (is_scaled(precision) && !is_dynamic(precision)) {
+    advice = "set a smaller precision.loss_scale, or \"dynamic\"";
+  } else if (is_scaled(precision) && scale.scale > 1.0f) {
+    advice = fmt::format(
+        "lower precision.scale_init = {} (the default is {}), or take more steps, as the scale is still "
+        "falling",
+        precision.scale_init, PrecisionSection().scale_init);
+  } else if (is_scaled(precision)) {
+    advice = kOverflowsOnItsOwn;
+  }
+  const std::string now =
+      is_scaled(precision) ? fmt::format(", and the loss scale is {} now", scale.scale) : "";
+  return fmt::format(
+      "no update was made: all {} steps were skipped{}; the model is what it was at the start: {}; then "
+      "begin "
+      "anew with checkpoint.resume = \"never\"",
+      steps, now, advice);
+}
+
 }  // namespace trireme

@@ -41,6 +41,7 @@ std::string to_json(const RunSummary& summary) {
                {"steps", summary.num_steps},
                {"first_step", summary.first_step},
                {"skipped_steps", summary.num_skipped},
+               {"updates", summary.num_updates},
                {"precision", summary.precision},
                {"parameters", summary.num_parameters},
                {"loss", summary.loss},

@@ -32,10 +32,11 @@ struct RunLayout {
 struct RunSummary {
   std::string version;
   std::string precision = "fp32";
-  std::string status = "done";              // "done" or "stopped"
+  std::string status = "done";              // "done", "stopped", or "failed": done without an update
   std::int64_t num_steps = 0;               // of the whole run
   std::int64_t first_step = 1;              // of this process: above 1 after a resume
   std::int64_t num_skipped = 0;             // of the steps of this process
+  std::int64_t num_updates = 0;             // of the whole run
   std::optional<std::int64_t> fp8_clipped;  // StepMetrics's, of all steps of this process
   std::int64_t num_parameters = 0;
   double loss = 0;                             // of the last step

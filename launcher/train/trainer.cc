@@ -11,6 +11,7 @@
 #include "launcher/report/timeline_trace.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/evaluation.h"
+#include "launcher/train/skipped_steps.h"
 #include "launcher/train/state_to_save.h"
 #include "parallel/run/step_trace.h"
 #include "runtime/base/log.h"
@@ -31,6 +32,7 @@ Trainer::Trainer(TrainingRun run, const StopRequest& stop)
     : run_(std::move(run)),
       stop_(stop),
       lr_(lr_schedule(run_.options.config)),
+      peak_(run_.peak_flops),
       verification_(*run_.engine, run_.options.config.checkpoint.verify_every),
       time_limit_(run_.options.config.train.max_minutes),
       step_limit_(learner(run_), Watchdog::Part::kStep, kStepRule),
@@ -290,18 +292,29 @@ ExitCode Trainer::end(ExitCode code) {
   wait_for_save();
   if (run_.last_saved_step != step) save(Evaluation::kNone, Saving::kAtOnce);
   const std::string hash = run_.agreed_state_hash();
-  if (!run_.is_first()) return code;
+  // The same on every rank.
+  const LossScaleState scale = run_.engine->loss_scale_state();
+  const bool learned_nothing = code == ExitCode::kDone && scale.updates == 0;
+  const std::string failure =
+      learned_nothing ? describe_no_update(step, scale, run_.options.config.precision) : "";
+  if (run_.is_first()) finish_log(code, hash, scale.updates, failure);
+  if (!failure.empty()) throw AgreedError(ErrorCode::kRuntime, failure);
+  return code;
+}
+
+void Trainer::finish_log(ExitCode code, const std::string& hash, std::int64_t updates,
+                         const std::string& failure) {
   const Watchdog::Scope last = run_.watched("the writing of summary.json");
-  const bool stopped = code == ExitCode::kStopped;
-  run_.log->finish(stopped ? "stopped" : "done", hash);
-  run_.log->line(fmt::format("{} at step {} of {}, state {}; see {}", stopped ? "stopped" : "done", step,
-                             run_.num_steps(), hash, run_.out.summary().string()));
+  const std::int64_t step = run_.engine->steps_done();
+  const std::string status = !failure.empty() ? "failed" : code == ExitCode::kStopped ? "stopped" : "done";
+  run_.log->finish(status, hash, updates);
+  run_.log->line(fmt::format("{} at step {} of {}{}, state {}; see {}", status, step, run_.num_steps(),
+                             describe_updates(step, updates), hash, run_.out.summary().string()));
   look_at_output();
   if (lost_) throw Error(ErrorCode::kRuntime, lost_->what);
   const std::filesystem::path manifest = run_.store.folder_of(step) / Manifest::kFileName;
   TRIREME_CHECK(exists(manifest), "the last checkpoint, {}, is gone: was it removed while the run wrote it?",
                 manifest.parent_path().string());
-  return code;
 }
 
 }  // namespace trireme

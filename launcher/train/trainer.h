@@ -25,6 +25,7 @@
 #include "launcher/partner/partner_copy.h"
 #include "launcher/report/rank_memory.h"
 #include "launcher/train/background_save.h"
+#include "launcher/train/flop_rates.h"
 #include "launcher/train/learned_limit.h"
 #include "launcher/train/run_start.h"
 #include "launcher/train/spike_watch.h"
@@ -41,8 +42,8 @@ class Trainer {
   /// `stop` outlives this.
   Trainer(TrainingRun run, const StopRequest& stop);
 
-  /// Collective. Returns kDone or kStopped. Throws AgreedError for a loss that is not finite; other errors
-  /// are this rank's alone.
+  /// Collective. Returns kDone or kStopped. Throws AgreedError for a loss that is not finite, and for a run
+  /// that is done without one update; other errors are this rank's alone.
   ExitCode run();
 
  private:
@@ -72,6 +73,8 @@ class Trainer {
   /// that can be.
   bool agreed_to_stop();
   void step();
+  /// [Note: MFU]; warns once where the peak turns out too low.
+  std::optional<double> utilization(double flops_per_s);
   void write_trace(const StepTrace& trace) const;  // collective
   void read_results(std::size_t left);             // until `left` steps wait to be read
   void read_result();
@@ -97,7 +100,10 @@ class Trainer {
   bool is_to_stop();                 // asked to, or on rank 0 its time is up
   void look_at_output();             // rank 0: from a loss on, checkpoints go to the refuge
   [[noreturn]] void leave_output();  // collective: the loss is known to all
+  /// Throws AgreedError where the run is done and has made no update.
   ExitCode end(ExitCode code);
+  /// Rank 0: summary.json and the last line. `failure`: what the run ends with, empty: well.
+  void finish_log(ExitCode code, const std::string& hash, std::int64_t updates, const std::string& failure);
 
   bool is_due(std::int64_t step, std::int64_t every) const { return every > 0 && step % every == 0; }
   /// Of the whole batch of the step that follows `steps_done` others (see [Note: varying targets]).
@@ -107,6 +113,7 @@ class Trainer {
   TrainingRun run_;
   const StopRequest& stop_;
   const LrSchedule lr_;
+  PeakRate peak_;
   std::optional<OutputWatch::Loss> lost_;  // of the output folder, known to rank 0
   LeftOut left_out_;
   StateVerification verification_;

@@ -113,14 +113,26 @@ void Trainer::read_result() {
              phases_of_step(result.phases, data_wait_s, all.exchange_s, std::exchange(checkpoint_s_, 0)),
          .rank_times = all.times,
          .flops_per_s = run_.step_flops / step_ms * 1e3,
-         .mfu = run_.peak_flops > 0 ? std::optional(run_.step_flops / step_ms * 1e3 / run_.peak_flops)
-                                    : std::nullopt,
+         .mfu = utilization(run_.step_flops / step_ms * 1e3),
          .comm_bytes = result.sent_bytes,
          .memory = all.memory,
          .state_hash = hash});
   }
   handle_skip(result);
   handle_spike(result);
+}
+
+std::optional<double> Trainer::utilization(double flops_per_s) {
+  const double peak = peak_.flops_per_s();
+  const auto mfu = peak_.utilization(flops_per_s);
+  if (peak > 0 && !mfu) {
+    log_warning(
+        fmt::format("a step made {:.3g} FLOP/s, more than the peak of {:.3g} that was measured at the start, "
+                    "perhaps beside "
+                    "other work of the machine: mfu is left out from here on",
+                    flops_per_s, peak));
+  }
+  return mfu;
 }
 
 // Every rank has the same numbers, so all of them do the same here.

@@ -14,6 +14,11 @@ struct AddBackward {
   std::vector<Tensor> saved() const { return {}; }
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
+    if (gradients.is_unit(y)) {  // of two losses
+      gradients.seed_unit(b);
+      gradients.seed_unit(a);
+      return;
+    }
     const Tensor dy = gradients.take(y);
     gradients.add(ctx, b, dy);
     gradients.add(ctx, a, dy);

@@ -72,8 +72,8 @@ class MonitoredJobs(JobTest):
         self.assertEqual(line["phase_s"]["data_wait"], line["data_wait_ms"] / 1e3)
         for phase, value in line["phase_s"].items():
             self.assertEqual(samples["trireme_last_step_phase_seconds", ("phase", phase)], value)
-        for name, value in (("model_flops_per_second", line["flops_per_s"]), ("mfu_ratio", line["mfu"])):
-            self.assertEqual(samples[f"trireme_{name}",], value, name)
+        self.assertEqual(samples["trireme_model_flops_per_second",], line["flops_per_s"])
+        self.assertEqual(samples.get(("trireme_mfu_ratio",)), line["mfu"])  # none: faster than the measured peak
         if "rank_step_ms" in line:
             self.assertEqual(samples["trireme_slowest_rank",], line["slowest_rank"])
             self.assertEqual(samples["trireme_slowest_rank_excess_seconds",], line["slowest_excess_ms"] / 1e3)
@@ -135,7 +135,10 @@ class MonitoredJobs(JobTest):
             self.assertLessEqual(in_step, line["step_ms"] / 1e3)
             self.assertEqual(len(line["rank_step_ms"]), 2)
             self.assertEqual(max(line["rank_step_ms"]), line["rank_step_ms"][line["slowest_rank"]])
-            self.assertAlmostEqual(line["mfu"] * samples["trireme_peak_flops_per_second",], line["flops_per_s"], delta=1)
+            peak = samples.get(("trireme_peak_flops_per_second",))
+            if line["mfu"] is not None and peak is not None:
+                self.assertLessEqual(line["mfu"], 1)
+                self.assertAlmostEqual(line["mfu"] * peak, line["flops_per_s"], delta=1)
         # Checkpoints after steps 5, 10 and 15 are in the lines of the steps that follow.
         self.assertEqual([line["step"] for line in lines if line["phase_s"]["checkpoint"] > 0], [6, 11, 16])
         self.assertEqual(samples["trireme_checkpoints_total",], 4)
@@ -333,9 +336,10 @@ class MonitoredJobs(JobTest):
                            ("time/step_ms", "step_ms"), ("time/tokens_per_s", "tokens_per_s"),
                            ("time/mfu", "mfu"), ("time/flops_per_s", "flops_per_s"),
                            ("memory/peak_bytes", "peak_bytes")):
-            scalars = {event.step: event.value for event in accumulator.Scalars(tag)}
+            known = tag in accumulator.Tags()["scalars"]
+            scalars = {event.step: event.value for event in accumulator.Scalars(tag)} if known else {}
             # The line is written first: a kill between the two leaves one scalar less.
-            missing = set(lines) - set(scalars)
+            missing = {step for step, line in lines.items() if line[field] is not None} - set(scalars)
             self.assertLessEqual(missing, {max(lines)} if of_a_kill else set())
             for step, value in scalars.items():
                 self.assertEqual(value, struct.unpack("f", struct.pack("f", lines[step][field]))[0], (tag, step))

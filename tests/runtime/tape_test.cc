@@ -61,6 +61,48 @@ TEST_F(TapeTest, FreesWhatItSavedAndSkipsWhatGetsNoGradient) {
   EXPECT_THROW(tape.backward(ctx, {{5, Tensor()}}, {}), Error);
 }
 
+/// A loss whose gradient of x is (1, 1), and one that takes the gradient of its output in any case.
+struct LossBackward {
+  ValueId x = kNoValue;
+  std::string name() const { return "own_loss"; }
+  std::vector<Tensor> saved() const { return {}; }
+  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+    EXPECT_TRUE(gradients.is_unit(y));
+    gradients.add(ctx, x, ctx.from_host(std::vector<float>{1, 1}.data(), {1, 2}, DType::kFloat32));
+  }
+};
+struct CarelessBackward {
+  std::string name() const { return "careless_loss"; }
+  std::vector<Tensor> saved() const { return {}; }
+  void backward(Context&, Gradients& gradients, ValueId y) const { gradients.take(y); }
+};
+
+TEST_F(TapeTest, ALossThatTakesItsGradientIsNamedWithWhatToDo) {
+  const Tensor loss = recorded(ctx, ctx.zeros({}), CarelessBackward{});
+  try {
+    tape.backward(ctx, {{loss.id(), Tensor()}}, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidInput);
+    EXPECT_NE(std::string(error.what())
+                  .find("backward of op 'careless_loss': the gradient of a loss is the number 1"),
+              std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("asks gradients.is_unit(y)"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(TapeTest, ASumOfLossesIsALoss) {
+  const Tensor x = tape.watch(vector(1, 2));
+  const auto loss = [&] { return recorded(ctx, ctx.zeros({}), LossBackward{.x = x.id()}); };
+  const Tensor sum = ops::add(ctx, loss(), ops::add(ctx, loss(), loss()));
+  const std::vector<Tensor> dx = tape.backward(ctx, {{sum.id(), Tensor()}}, {x.id()});
+  EXPECT_EQ(ctx.to_host(dx[0]), (std::vector<float>{3, 3}));
+  const Tensor twice = loss();
+  const Tensor other = ops::add(ctx, twice, twice);
+  EXPECT_THROW(tape.backward(ctx, {{other.id(), Tensor()}}, {}), Error) << "its gradient would be 2";
+}
+
 TEST_F(TapeTest, RecordsNothingWithoutATape) {
   ctx.tape = nullptr;
   EXPECT_EQ(ops::linear(ctx, vector(1, 2), {0}).id(), kNoValue);

@@ -32,6 +32,26 @@ TEST_F(Cli, Help) {
   }
 }
 
+// Another program's set-up may leave them. Too small a stack ends a thread by a segmentation fault.
+TEST_F(Cli, SmallStacksOfThreadsAreRaised) {
+  const auto restarted = [&](const std::string& setting) {
+    return run_program({"sh", "-c", setting + "; exec \"$0\" train --help-keys", TRIREME_BINARY}, scratch_);
+  };
+  const ProgramResult variable = restarted("export OMP_STACKSIZE=64K");
+  EXPECT_EQ(variable.exit_code, 0);
+  EXPECT_THAT(variable.err,
+              HasSubstr("warning: OMP_STACKSIZE = 64K is too small for the stacks of threads: 2048K"));
+  const ProgramResult limit = restarted("ulimit -S -s 1000");
+  EXPECT_EQ(limit.exit_code, 0);
+  EXPECT_THAT(limit.err, HasSubstr("warning: ulimit -s of 1000 is too small for the stacks of threads: "));
+  EXPECT_EQ(restarted("export OMP_STACKSIZE=4M").err, "");
+  const ProgramResult refused = restarted("ulimit -s 1000");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err,
+              HasSubstr("error: ulimit -s is 1000: the stacks of threads would be too small; set it to "
+                        "2048 KiB or more"));
+}
+
 TEST_F(Cli, BadCommandLines) {
   EXPECT_THAT(refusal({"tarin"}), HasSubstr("unknown command tarin; did you mean train?"));
   EXPECT_THAT(refusal({}), HasSubstr("--help"));

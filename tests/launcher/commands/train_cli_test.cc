@@ -43,6 +43,30 @@ TEST_F(TrainCli, MoreThreadsThanCoresAreRefusedUnlessAKeySaysSo) {
   EXPECT_EQ(summary("many")["state_hash"], summary("run")["state_hash"]);
 }
 
+// Every step overflows: with a first scale far too high, which more steps would bring down, and with a fixed
+// one.
+TEST_F(TrainCli, ARunWithoutAnUpdateFailsAndOneWithSomeSaysHowMany) {
+  const std::vector<std::string> fp16 = {"precision.mode=fp16", "precision.scale_init=1e12"};
+  for (int again = 0; again < 2; ++again) {  // then it resumes after its last step
+    const ProgramResult none = run(train("run", fp16));
+    EXPECT_EQ(none.exit_code, 1);
+    EXPECT_THAT(none.err, AllOf(HasSubstr("error: no update was made: all 6 steps were skipped"),
+                                HasSubstr("lower precision.scale_init = ")));
+    EXPECT_THAT(none.out, HasSubstr("failed at step 6 of 6 with 0 updates (6 steps were skipped), state "));
+    EXPECT_EQ(summary("run")["status"], "failed");
+    EXPECT_EQ(summary("run")["updates"], 0);
+  }
+  const ProgramResult some = run(train("run", {fp16[0], "precision.scale_init=1024", "train.steps=8"}));
+  EXPECT_EQ(some.exit_code, 0) << some.err;
+  EXPECT_THAT(some.out,
+              AllOf(HasSubstr("the checkpoint is of step 6 with 0 updates (6 steps were skipped)"),
+                    HasSubstr("done at step 8 of 8 with 2 updates (6 steps were skipped), state ")));
+  EXPECT_EQ(summary("run")["updates"], 2);
+  const ProgramResult fixed = run(train("fixed", {fp16[0], "precision.loss_scale=1e12"}));
+  EXPECT_EQ(fixed.exit_code, 1);
+  EXPECT_THAT(fixed.err, HasSubstr("a smaller precision.loss_scale, or \"dynamic\""));
+}
+
 TEST_F(TrainCli, WritesWhatItPromises) {
   train_well("run");
   const auto steps = metrics("run");
@@ -58,6 +82,7 @@ TEST_F(TrainCli, WritesWhatItPromises) {
   EXPECT_LT(steps[5]["loss"], steps[0]["loss"]);
 
   const json figures = summary("run");
+  EXPECT_EQ(figures["updates"], 6);
   EXPECT_EQ(figures["status"], "done");
   EXPECT_EQ(figures["steps"], 6);
   EXPECT_EQ(figures["loss"], steps[5]["loss"]);

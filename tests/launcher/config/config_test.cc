@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <sys/stat.h>
+#include <algorithm>
+#include <set>
 #include <sstream>
 
 #include "launcher/config/config_keys.h"
+#include "launcher/config/foreign_names.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/support/temporary_folder.h"
 
@@ -78,6 +81,57 @@ TEST(Config, KeyOutsideOfSections) {
   EXPECT_THAT(message, StartsWith("job.toml:1:1: steps is outside of any section; did you mean train.steps"));
   EXPECT_THAT(error_message([] { parse_config("[[train]]\nsteps = 2\n", "job.toml"); }),
               HasSubstr("[[train]] is a list of tables; write [train]"));
+}
+
+// A user of another framework writes its names, also below its sections.
+TEST(Config, NamesOfOtherFrameworksAreTranslated) {
+  const auto suggests = [](const std::string& key) { return HasSubstr("; did you mean " + key); };
+  for (const char* section : {"[train]\n", "[optimizer]\n", "[checkpoint]\n", "[log]\n"}) {
+    const std::string in = section;
+    EXPECT_THAT(parse_error(in + "learning_rate = 0.1\n"), suggests("optimizer.lr?"));
+    EXPECT_THAT(parse_error(in + "batch_size = 8\n"), suggests("train.global_batch (samples of a step"));
+    EXPECT_THAT(parse_error(in + "epochs = 3\n"), suggests("train.steps (steps = epochs x samples"));
+    EXPECT_THAT(parse_error(in + "max_steps = 3\n"), suggests("train.steps?"));
+    EXPECT_THAT(parse_error(in + "grad_accum = 4\n"), suggests("train.global_batch (a data rank"));
+    EXPECT_THAT(parse_error(in + "Warmup-Ratio = 0.1\n"), suggests("optimizer.warmup_steps (in steps"));
+    EXPECT_THAT(parse_error(in + "bf16 = true\n"), suggests("precision.mode (mode = \"bf16\")"));
+    EXPECT_THAT(parse_error(in + "world_size = 4\n"), HasSubstr("; no key does that: data ranks ="));
+  }
+  EXPECT_THAT(
+      parse_error("[training]\nlearning_rate = 0.1\nfoo = 1\n"),
+      AllOf(suggests("[train]? Its learning_rate is optimizer.lr. Sections are"), HasSubstr("[training]")));
+  EXPECT_THAT(parse_error("[train.optimizer]\ntype = \"adamw\"\n"),
+              AllOf(HasSubstr("unknown section [train.optimizer]"), suggests("[optimizer]?")));
+  EXPECT_THAT(parse_error("[train.zero_optimization]\nstage = 2\n"),
+              suggests("[parallel]? Its stage is parallel.zero"));
+  const auto alone = [](const std::string& job) {
+    return error_message([&] { parse_config(job, "job.toml"); });
+  };
+  EXPECT_THAT(
+      alone("learning_rate = 0.1\n"),
+      StartsWith("job.toml:1:1: learning_rate is outside of any section; did you mean optimizer.lr?"));
+  EXPECT_THAT(alone("optimizer = \"adamw\"\n"), HasSubstr("optimizer is a section: [optimizer]"));
+  EXPECT_THAT(parse_error("", {"learning_rate=0.1"}), suggests("optimizer.lr?"));
+  EXPECT_THAT(parse_error("", {"--num_train_epochs=1"}), suggests("train.steps (steps ="));
+  EXPECT_THAT(parse_error("", {"trainer.max_epochs=1"}), suggests("[train]? Its max_epochs is train.steps"));
+  EXPECT_THAT(parse_error("", {"optimizer.params.lr=1"}), suggests("optimizer.lr?"));
+}
+
+TEST(Config, ForeignNamesLeadToKeysThatExist) {
+  std::set<std::string> seen;
+  for (const ForeignName& one : foreign_names()) {
+    const std::string key(one.key);
+    EXPECT_TRUE(key.empty() ? !one.hint.empty()
+                            : std::ranges::count(config_keys(), key, &ConfigKey::full_name) == 1)
+        << one.names << " leads to " << key;
+    std::istringstream names{std::string(one.names)};
+    for (std::string name; names >> name;) {
+      EXPECT_TRUE(seen.insert(name).second) << name << " comes twice";
+      EXPECT_EQ(find_foreign_name(name), &one);
+    }
+  }
+  EXPECT_GT(seen.size(), 100u);
+  EXPECT_EQ(find_foreign_name("stesp"), nullptr);
 }
 
 TEST(Config, WrongTypeNamesKeyWantedAndFound) {

@@ -109,6 +109,10 @@ TEST(RunMetrics, RatesAndRanks) {
   EXPECT_EQ(value_of(text, "trireme_mfu_ratio{run=\"r\"}"), "0.5");
   EXPECT_EQ(value_of(text, "trireme_slowest_rank{run=\"r\"}"), "0");
   EXPECT_EQ(value_of(text, "trireme_slowest_rank_excess_seconds{run=\"r\"}"), "0.001");
+  metrics.step({.step = 7, .step_ms = 1, .flops_per_s = 8e12}, 3);
+  const std::string above = metrics.text(3);
+  EXPECT_EQ(above.find("trireme_peak_flops"), std::string::npos) << "a peak that a step has exceeded is none";
+  EXPECT_EQ(above.find("trireme_mfu"), std::string::npos);
   EXPECT_EQ(value_of(text, "trireme_rank_busy_seconds{run=\"r\",rank=\"1\"}"), "0.003");
   EXPECT_EQ(value_of(text, "trireme_axis_sent_bytes_total{run=\"r\",axis=\"data\"}"), "20");
 }

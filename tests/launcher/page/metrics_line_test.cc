@@ -26,6 +26,15 @@ TEST(MetricsLine, ReadsNumbersWithTheirNames) {
   EXPECT_TRUE(std::isnan(line.rank_step_ms[1]));
 }
 
+TEST(MetricsLine, NoShareOfThePeakIsAboveOne) {
+  MetricsLine line;
+  ASSERT_TRUE(read_metrics_line(R"({"step":1,"mfu":1.5,"loss":1.5})", line));
+  EXPECT_TRUE(std::isnan(*line.find("mfu")));
+  EXPECT_EQ(*line.find("loss"), 1.5);
+  ASSERT_TRUE(read_metrics_line(R"({"step":2,"mfu":1.0})", line));
+  EXPECT_EQ(*line.find("mfu"), 1.0);
+}
+
 TEST(MetricsLine, ALineOfBeforeLeavesNothing) {
   MetricsLine line;
   ASSERT_TRUE(read_metrics_line(R"({"step":1,"loss":2,"skipped":true,"rank_step_ms":[1]})", line));

@@ -89,6 +89,29 @@ TEST(HostList, IsWrittenAsItIsRead) {
   EXPECT_THROW(read_hosts(folder.path() / "none"), Error);
 }
 
+TEST(HostList, NamesThatShareTheirFirstLabelAreDistinguished) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.path() / "hosts";
+  const auto options = [&](const std::string& content, std::vector<std::string> mpirun = {"mpirun"}) {
+    testing::write_file(file, content);
+    return naming_options(read_hosts(file), mpirun);
+  };
+  const auto keeps_domains = ElementsAre("--mca", "orte_keep_fqdn_hostnames", "1");
+  EXPECT_THAT(options("node1.a.org slots=2\nnode1.b.org slots=2\n"), keeps_domains);
+  EXPECT_THAT(options("a.x\nb.x\nc.x\nb.y\n"), keeps_domains);
+  EXPECT_THAT(options("node1.a.org\nnode1.b.org\n", {"mpirun", "--mca", "orte_keep_fqdn_hostnames", "0"}),
+              IsEmpty());
+  EXPECT_THAT(options("node1.a.org slots=1\nnode2.a.org\nnode1.a.org slots=1\n"), IsEmpty());
+  EXPECT_THAT(options("10.0.0.1\n10.0.0.2\nfe80::1\nfe80::2\n"), IsEmpty()) << "addresses have no labels";
+  testing::write_file(file, "node1.a.org\nnode2\nnode1\n");
+  try {
+    read_hosts(file);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("node1 and node1.a.org may be one host or two"));
+  }
+}
+
 TEST(StruckHost, IsThatOfTheRankThatTheVerdictNamesFirst) {
   const AttemptWords words{.rank_hosts = {"node1", "node2"},
                            .names = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}};
@@ -145,9 +168,28 @@ TEST(StruckHost, IsTheOneThatMpirunLost) {
                          .names = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}}),
             "10.0.0.2");
   EXPECT_EQ(lost_host(folder.path() / "none"), "");
-  const std::map<std::string, std::string> names = {{"node1", "node1.cluster"}, {"node2", "node2.cluster"}};
+  const std::multimap<std::string, std::string> names = {{"node1", "node1.cluster"},
+                                                         {"node2", "node2.cluster"}};
   EXPECT_EQ(struck_host({.lost = "node2", .names = names}), "node2.cluster")
       << "mpirun leaves the domain out";
+}
+
+// Two hosts of one label: whoever is named by the label alone is not known, and nobody is blamed in its
+// place.
+TEST(StruckHost, IsNobodyWhereTheNameIsThatOfSeveralHosts) {
+  const AttemptWords words{
+      .rank_hosts = {"node1", "node1", "node2"},
+      .names = {{"node1", "node1.a.org"}, {"node1", "node1.b.org"}, {"node2", "node2.a.org"}}};
+  const auto struck = [&](const std::string& verdict, const std::string& lost = "") {
+    AttemptWords said = words;
+    said.verdict = verdict, said.lost = lost;
+    return struck_host(said);
+  };
+  EXPECT_EQ(struck("", "node1.b.org"), "node1.b.org");
+  EXPECT_EQ(struck("", "node1"), "");
+  EXPECT_EQ(struck("rank 1 (process 12) died in step 17"), "");
+  EXPECT_EQ(struck("rank 2 (process 12) died in step 17"), "node2.a.org");
+  EXPECT_EQ(struck("silent corruption on host node1.a.org"), "node1.a.org");
 }
 
 TEST(StruckHost, IsNamedInTheVerdictWhereMpirunLostIt) {

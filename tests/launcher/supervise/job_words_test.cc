@@ -1,12 +1,15 @@
 // What a supervisor takes for the reason of an end, of outputs as Open MPI 4.1 makes them.
 #include "launcher/supervise/job_words.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
 namespace {
+
+using ::testing::HasSubstr;
 
 std::string verdict(const std::string& output) {
   const testing::TemporaryFolder folder;
@@ -39,6 +42,27 @@ TEST(JobWords, MpirunsOwnRefusalIsKnown) {
   EXPECT_EQ(verdict(refusal + "\nType 'mpirun --help' for usage.\n"), refusal);
   EXPECT_TRUE(is_refusal_of_mpirun(refusal));
   EXPECT_FALSE(is_refusal_of_mpirun("rank 1 exited with code 3, as mpirun noticed"));
+}
+
+TEST(JobWords, WhatMpirunRefusesEachTimeComesWithWhatToDo) {
+  const std::string rule(74, '-');
+  const std::string root =
+      verdict(rule +
+              "\nmpirun has detected an attempt to run as root.\n\nRunning as root is *strongly* discouraged "
+              "as any mistake (e.g., in\ndefining TMPDIR) or bug can result in catastrophic damage\n" +
+              rule + "\n");
+  EXPECT_TRUE(is_refusal_of_mpirun(root));
+  EXPECT_THAT(root, HasSubstr("mpirun refuses to run as root: "));
+  EXPECT_THAT(root, HasSubstr("-- --allow-run-as-root"));
+  EXPECT_TRUE(is_refusal_of_mpirun(verdict("prterun has detected an attempt to run as root.\n")));
+  const std::string slots =
+      verdict(rule +
+              "\nThere are not enough slots available in the system to satisfy the 8\nslots that were "
+              "requested by the application:\n\n  trireme\n");
+  EXPECT_TRUE(is_refusal_of_mpirun(slots));
+  EXPECT_THAT(slots, HasSubstr("to start 8 ranks"));
+  EXPECT_FALSE(is_refusal_of_mpirun(verdict("a document that has detected an attempt to run as root\n")));
+  EXPECT_FALSE(is_refusal_of_mpirun(verdict("")));
 }
 
 TEST(JobWords, TheCheckpointThatAJobGoesOnFromIsWhatItSays) {

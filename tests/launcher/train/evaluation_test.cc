@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "launcher/commands/top_k.h"
 #include "models/resnet.h"
@@ -33,6 +34,8 @@ TEST(TopK, SumsTheRanks) {
   const TopK total = TopK::sum(counts);
   EXPECT_EQ(total.top1, 3);
   EXPECT_EQ(total.top5, 6);
+  EXPECT_FALSE(TopK{.num_classes = 5}.tells_top5());
+  EXPECT_TRUE(TopK::sum(std::vector<TopK>{{.num_classes = 6}, {}}).tells_top5()) << "a rank without samples";
   EXPECT_EQ(total.num_targets, 9);
 }
 

@@ -83,8 +83,10 @@ TEST(Metrics, WhereTheTimeGoes) {
                      .flops_per_s = 1e9,
                      .mfu = 0.25});
   writer.write_step({.step = 2, .step_ms = 12, .phases = phases_of_step({}, 0.0625, 0.125, 3)});
+  writer.write_step({.step = 3, .step_ms = 1, .flops_per_s = 1e10});
   const auto lines = read_lines(path);
-  ASSERT_EQ(lines.size(), 2u);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_TRUE(lines[2].contains("mfu") && lines[2]["mfu"].is_null()) << "the peak is not known any more";
   EXPECT_EQ(lines[0]["phase_s"], json({{"data_wait", 0.0625},
                                        {"forward", 0.25},
                                        {"backward", 0.5},

@@ -33,8 +33,9 @@ TEST_F(RunLogTest, SummaryOfARun) {
     log.step(metrics);
   }
   log.eval(4, {.loss = 1.5}, /*seconds=*/0.1);
-  log.finish("done", "abc");
+  log.finish("done", "abc", 3);
   EXPECT_EQ(summary()["steps"], 4);
+  EXPECT_EQ(summary()["updates"], 3);
   EXPECT_EQ(summary()["first_step"], 1);
   EXPECT_EQ(summary()["loss"], 1.0);
   EXPECT_EQ(summary()["eval_loss"], 1.5);
@@ -51,21 +52,21 @@ TEST_F(RunLogTest, ACompleteRunKeepsItsFigures) {
   {
     RunLog log(options(3));
     log.step({.step = 4, .loss = 2.0, .step_ms = 12.5, .throughput = 10});
-    log.finish("done", "abc");
+    log.finish("done", "abc", 4);
   }
   {
     RunLog again(options(4));
-    again.finish("done", "abc");
+    again.finish("done", "abc", 4);
   }
   EXPECT_EQ(summary()["step_ms"], 12.5);
   EXPECT_EQ(summary()["first_step"], 4);
   {
     RunLog other_state(options(4));
-    other_state.finish("done", "xyz");
+    other_state.finish("done", "xyz", 4);
   }
   EXPECT_EQ(summary()["state_hash"], "xyz");
   testing::write_file(folder_ / "summary.json", "{");
-  RunLog(options(4)).finish("done", "xyz");
+  RunLog(options(4)).finish("done", "xyz", 4);
   EXPECT_EQ(summary()["steps"], 4);
 }
 

@@ -30,6 +30,22 @@ StepResult skipped(float scale, std::int32_t in_a_row = 1) {
           .skipped_in_a_row = in_a_row};
 }
 
+TEST(SkippedSteps, TheUpdatesOfARunAreCounted) {
+  EXPECT_EQ(describe_updates(12, 12), "");
+  EXPECT_EQ(describe_updates(12, 5), " with 5 updates (7 steps were skipped)");
+  EXPECT_EQ(describe_updates(2, 1), " with 1 update (1 step was skipped)");
+}
+
+TEST(SkippedSteps, ARunWithoutAnUpdateSaysWhatToDo) {
+  EXPECT_THAT(
+      describe_no_update(12, {.scale = 2e8f}, section("fp16")),
+      AllOf(HasSubstr("no update was made: all 12 steps were skipped, and the loss scale is 2e+08 now"),
+            HasSubstr("lower precision.scale_init = 65536"), HasSubstr("checkpoint.resume = \"never\"")));
+  EXPECT_THAT(describe_no_update(12, {.scale = 1e9f}, section("fp16", "1000000000")),
+              HasSubstr("a smaller precision.loss_scale, or \"dynamic\""));
+  EXPECT_THAT(describe_no_update(12, {.scale = 1}, section("fp16")), HasSubstr("overflows fp16 on its own"));
+}
+
 TEST(SkippedSteps, WithoutAScaleTheFirstOneEndsTheJob) {
   for (const char* mode : {"fp32", "tf32", "bf16"}) {
     EXPECT_THAT(reason_to_stop(skipped(1), section(mode)),
