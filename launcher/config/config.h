@@ -167,7 +167,7 @@ struct CheckpointSection {
   std::int64_t verify_every = 0;
   bool background = false;
   bool partner = false;
-  std::string partner_folder = "/dev/shm/trireme";
+  std::string partner_folder = "/dev/shm/trireme-{uid}";
   Resume resume;
 };
 
