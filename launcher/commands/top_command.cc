@@ -47,6 +47,10 @@ ExitCode show_run(const Arguments& arguments) {
   std::string shown;
   for (;;) {
     reader.poll();
+    if (reader.has_more()) {
+      if (!wait_for(0, signals)) return ExitCode::kDone;
+      continue;
+    }
     const auto state = run_state(reader);
     const std::string status = state["status"];
     const std::string mark = fmt::format("{} {}", status, state["step"].get<std::int64_t>());

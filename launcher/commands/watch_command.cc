@@ -1,6 +1,5 @@
 // trireme watch RUN|DIR... [--listen 127.0.0.1:8080]
 #include <fmt/core.h>
-#include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
@@ -12,6 +11,7 @@
 #include "launcher/commands/page_commands.h"
 #include "launcher/observe/http_server.h"
 #include "launcher/page/watch.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -32,9 +32,9 @@ ExitCode watch_runs(const Arguments& arguments) {
   const std::size_t num_runs = watch.num_runs();
   const HttpServer server(watch.served_at(arguments.listen));
   if (!server.is_loopback())
-    spdlog::warn(
+    log_warning(fmt::format(
         "{} is open to other machines: whoever reaches it reads these runs' metrics and configuration",
-        arguments.listen);
+        arguments.listen));
   fmt::print("{} run(s), and those to come, at {} until Ctrl-C\n", num_runs, server.url());
   std::fflush(stdout);
   int signal = 0;

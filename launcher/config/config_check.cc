@@ -201,7 +201,7 @@ void check_config(const JobConfig& config) {
   TRIREME_CHECK(
       config.checkpoint.partner_folder.starts_with('/'),
       "checkpoint.partner_folder = \"{}\" is not an absolute path: hosts have no common place that it "
-      "could begin at; the default is /dev/shm/trireme",
+      "could begin at; the default is /dev/shm/trireme-{{uid}}",
       config.checkpoint.partner_folder);
   if (!config.log.prometheus.empty()) check_metrics_path(config.log.prometheus);
   if (!config.log.listen.empty())

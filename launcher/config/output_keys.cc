@@ -39,11 +39,14 @@ void add_output_keys(std::vector<ConfigKey>& keys) {
           "full is a warning. Removed from the hosts that take part when the run is done, kept when it stops "
           "or "
           "fails.")
-      .add("partner_folder", &C::partner_folder, any(),
-           "The folder of a host's memory for `partner`, a tmpfs: below it one of the host and of the output "
-           "folder. With AdamW it takes 24 bytes a parameter, divided by the hosts (12 on one host), and "
-           "twice "
-           "that while a copy is made; a restart needs room for it and the whole checkpoint on each host.")
+      .add(
+          "partner_folder", &C::partner_folder, any(),
+          "The folder of a host's memory for `partner`, a tmpfs; `{uid}` stands for the number of the user. "
+          "Below it each host and output folder has a folder that no other user can read, change or replace, "
+          "which is checked. With AdamW it takes 24 bytes a parameter, divided by the hosts (12 on one "
+          "host), and "
+          "twice "
+          "that while a copy is made; a restart needs room for it and the whole checkpoint on each host.")
       .only(for_partner_copies())
       .add("resume", &C::resume, "",
            "`auto`: from the newest whole checkpoint of the output folder, if there is one. `never`: from "

@@ -5,13 +5,14 @@
 #include <system_error>
 
 #include "launcher/report/field_keys.h"
+#include "runtime/base/terminal_text.h"
 
 namespace trireme {
 
 void report_error(std::string_view message, int rank) noexcept {
   std::string text;
   try {
-    text = with_keys(message);
+    text = terminal_text(with_keys(message));
     message = text;
   } catch (...) {  // no memory: as it is
   }

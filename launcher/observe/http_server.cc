@@ -19,6 +19,7 @@
 
 #include "launcher/observe/connection_limits.h"
 #include "launcher/observe/listening_socket.h"
+#include "launcher/observe/request_origin.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -129,11 +130,25 @@ MHD_Response* HttpServer::Server::stream_of(const HttpAnswer& answer, MHD_Connec
   return response;
 }
 
+RequestOrigin origin_of(MHD_Connection* connection) {
+  RequestOrigin origin;
+  const auto add = [](void* self, MHD_ValueKind, const char* name, const char* value) {
+    auto& found = *static_cast<RequestOrigin*>(self);
+    if (strcasecmp(name, MHD_HTTP_HEADER_HOST) == 0) found.hosts.emplace_back(value == nullptr ? "" : value);
+    if (strcasecmp(name, "Origin") == 0) found.origins.emplace_back(value == nullptr ? "" : value);
+    return MHD_YES;
+  };
+  MHD_get_connection_values(connection, MHD_HEADER_KIND, add, &origin);
+  return origin;
+}
+
 /// What is answered to a request.
 HttpAnswer HttpServer::Server::ask(MHD_Connection* connection, const char* path, std::string_view method) {
   connections.asked(socket_of(connection), Clock::now());
   const bool is_head = method == MHD_HTTP_METHOD_HEAD;
   if (method != MHD_HTTP_METHOD_GET && !is_head) return {.status = MHD_HTTP_METHOD_NOT_ALLOWED};
+  const unsigned refusal = refusal_of(origin_of(connection), socket.host(), socket.is_loopback());
+  if (refusal != 0) return {.status = refusal, .body = "This server has another name or origin.\n"};
   const char* after = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
   if (after == nullptr) after = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "after");
   HttpAnswer given = options.answer({.path = path, .after = after == nullptr ? "" : after});

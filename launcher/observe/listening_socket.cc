@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/core.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -66,6 +67,12 @@ ListeningSocket::ListeningSocket(const std::string& address, const std::string& 
     if (fd_ >= 0) ::close(fd_);
     refuse(setting, reason);
   }
+  // A connection is handed over once its client has sent something: silent ones take no place of those that
+  // ask.
+  const int silent_s = 5;
+  setsockopt(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_s,
+             sizeof silent_s);  // a server without it is as right
+  host_ = wanted.host;
   std::tie(url_, loopback_) = describe_socket(fd_);
 }
 

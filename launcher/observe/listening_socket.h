@@ -19,12 +19,14 @@ class ListeningSocket {
   void release() { fd_ = -1; }
   /// "http://127.0.0.1:8080/", with the port that was taken.
   const std::string& url() const { return url_; }
+  /// The host of the address that it was given.
+  const std::string& host() const { return host_; }
   /// False: other machines may reach it.
   bool is_loopback() const { return loopback_; }
 
  private:
   int fd_ = -1;
-  std::string url_;
+  std::string url_, host_;
   bool loopback_ = false;
 };
 

@@ -54,8 +54,10 @@ void write_metrics_file(const fs::path& path, std::string_view text) {
   const fs::path temporary =
       path.parent_path() / ("." + path.filename().string() + ".tmp-" + std::to_string(getpid()));
   std::error_code error;
+  // A link or file that somebody else put there is removed, never written through.
+  fs::remove(temporary, error);
   try {
-    FileWriter writer(temporary, FileWriter::Mode::kTruncate);
+    FileWriter writer(temporary, FileWriter::Mode::kCreateNew);
     writer.append(std::as_bytes(std::span(text)));
     writer.close();
   } catch (...) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "launcher/train/rank_times.h"
+
 namespace trireme {
 namespace {
 
@@ -103,6 +105,7 @@ bool read_array(Scanner& scanner, std::vector<double>& numbers) {
     double number = 0;
     bool is_number = false;
     if (!read_scalar(scanner, number, is_number)) return false;
+    if (numbers.size() == RankTimes::kMaxListed) return false;
     numbers.push_back(is_number ? number : std::numeric_limits<double>::quiet_NaN());
   } while (scanner.read(','));
   return scanner.read(']');
@@ -121,6 +124,7 @@ bool read_object(Scanner& scanner, std::string_view outer, MetricsLine& line) {
     double number = 0;
     bool is_number = false;
     if (!read_scalar(scanner, number, is_number)) return false;
+    if (line.values.size() == MetricsLine::kMaxValues) return false;
     if (is_number) line.values.push_back({std::string(outer) + "." + std::string(name), number});
   } while (scanner.read(','));
   return scanner.read('}');
@@ -141,6 +145,8 @@ bool read_field(Scanner& scanner, std::string_view name, MetricsLine& line) {
     line.step = static_cast<std::int64_t>(number);
   } else if (name == "skipped") {
     line.skipped = number != 0;
+  } else if (line.values.size() == MetricsLine::kMaxValues) {
+    return false;
   } else if (is_number) {
     // Earlier builds wrote parts of a peak that was measured too low.
     if (name == "mfu" && number > 1) number = std::numeric_limits<double>::quiet_NaN();

@@ -14,6 +14,8 @@ struct MetricsLine {
     std::string name;  // "loss"; of objects "memory.parameters"
     double value = 0;  // NaN: null, a number that was not finite
   };
+  /// A line with more numbers, or with the times of more ranks than RankTimes lists, is damaged.
+  static constexpr std::size_t kMaxValues = 512;
   std::int64_t step = 0;
   bool skipped = false;
   std::vector<Value> values;         // numbers, in the order of the line, without the step

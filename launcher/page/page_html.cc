@@ -67,7 +67,9 @@ Json report_data(const std::vector<std::filesystem::path>& folders) {
   const std::vector<std::string> names = display_names(folders);
   for (std::size_t i = 0; i < folders.size(); ++i) {
     RunReader reader(folders[i]);
-    reader.poll();
+    do {
+      reader.poll();
+    } while (reader.has_more());
     runs.push_back(run_json(reader, names[i]));
   }
   return {{"runs", std::move(runs)}, {"made", std::time(nullptr)}};

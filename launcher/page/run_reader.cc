@@ -94,6 +94,7 @@ void RunReader::forget() {
   positions_.clear();
   sums_ = {};
   num_damaged_ = 0;
+  is_foreign_ = false;
 }
 
 /// What has been read is still what the file begins with.
@@ -105,6 +106,7 @@ bool RunReader::is_continued(int fd) const {
 
 RunReader::News RunReader::poll() {
   News news;
+  has_more_ = false;
   const auto path = file_within(folder_, "metrics.jsonl");
   const File file(path.value_or(std::filesystem::path()));
   struct stat status {};
@@ -114,6 +116,8 @@ RunReader::News RunReader::poll() {
     return news;
   }
   const FileIdentity identity = FileIdentity::of(status);
+  if (is_foreign_ && identity.is_same_file(file_)) return news;
+  if (is_foreign_) forget();
   if (offset_ > 0 &&
       (!identity.is_same_file(file_) || status.st_size < offset_ || !is_continued(file.get()))) {
     file_ = identity;
@@ -150,7 +154,9 @@ void RunReader::read_anew(int fd, News& news) {
 
 void RunReader::read_on(int fd, News& news) {
   std::string text;
-  for (;;) {
+  for (std::size_t looked = 0;; looked += kChunkBytes) {
+    has_more_ = looked >= kMaxLookBytes && text.empty();
+    if (has_more_) return;
     const std::string chunk = read_at(fd, offset_ + static_cast<std::int64_t>(text.size()), kChunkBytes);
     text += chunk;
     const std::size_t end = text.rfind('\n');
@@ -160,10 +166,10 @@ void RunReader::read_on(int fd, News& news) {
       offset_ += static_cast<std::int64_t>(whole.size());
       tail_ = std::string(whole.substr(whole.size() - std::min(whole.size(), kTailBytes)));
       text.erase(0, end + 1);
-    } else if (text.size() >= 4 * kChunkBytes) {  // no line of a run
-      offset_ += static_cast<std::int64_t>(text.size());
-      tail_ = text.substr(text.size() - kTailBytes);
-      text.clear();
+    } else if (text.size() >= kMaxLineBytes) {
+      is_foreign_ = true;
+      ++num_damaged_;
+      return;
     }
     if (chunk.size() < kChunkBytes) return;
   }

@@ -77,15 +77,19 @@ class RunReader {
   };
   /// Reads on. A line that is not finished is left for the next time, a damaged one is left out. A file that
   /// has been replaced or shortened, as by a run that resumes, is read from its beginning. Throws nothing: a
-  /// file that cannot be read is one without lines.
+  /// file that cannot be read is one without lines. A look ends after kMaxLookBytes, so that no file holds up
+  /// those of other runs. A file with a line of more than kMaxLineBytes is not of a run, and is not read on.
   News poll();
+
+  /// True if the last look ended at its bound: the next one finds more.
+  bool has_more() const { return has_more_; }
 
   const std::filesystem::path& folder() const { return folder_; }
   const RunCurves& curves() const { return curves_; }
   std::uint64_t num_damaged_lines() const { return num_damaged_; }
 
  private:
-  static constexpr std::size_t kTailBytes = 128;
+  static constexpr std::size_t kTailBytes = 128, kMaxLineBytes = 4 << 20, kMaxLookBytes = 256 << 20;
 
   bool is_continued(int fd) const;
   void read_on(int fd, News& news);
@@ -103,6 +107,8 @@ class RunReader {
   std::vector<std::size_t> positions_;  // of a line's values in `curves`: the same in every line, as a rule
   LineSums sums_;                       // of the lines before offset_
   std::uint64_t num_damaged_ = 0;
+  bool has_more_ = false;
+  bool is_foreign_ = false;  // it has a line that no run has written
 
   /// A file that is read in place of another.
   struct Comparison {

@@ -10,6 +10,7 @@
 #include "launcher/page/run_files.h"
 #include "launcher/train/rank_times.h"
 #include "runtime/checkpoint/checkpoint_name.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
@@ -86,7 +87,7 @@ void add_supervisor_line(const Json& line, Json& events) {
 void add_supervisor(const fs::path& folder, Json& events) {
   std::istringstream lines(text_within(folder, "supervisor.jsonl", kMaxFileBytes));
   for (std::string text; std::getline(lines, text);) {
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json line = parse_small_json<Json>(text);
     if (line.is_object()) add_supervisor_line(line, events);
   }
 }
@@ -137,7 +138,7 @@ Json run_config(const fs::path& folder) {
   Json config = Json::object();
   std::istringstream lines(text_within(folder, "config.toml", kMaxFileBytes));
   std::string section;
-  for (std::string line; std::getline(lines, line);) {
+  for (std::string line; std::getline(lines, line) && config.size() < kMaxItems;) {
     const std::size_t equals = line.find(" = ");
     if (line.size() > 2 && line.front() == '[' && line.back() == ']') {
       section = line.substr(1, line.size() - 2) + ".";
@@ -152,7 +153,7 @@ Json run_config(const fs::path& folder) {
 Json run_state(const RunReader& reader) {
   const RunCurves& curves = reader.curves();
   const fs::path metrics = reader.folder() / "metrics.jsonl", summary_file = reader.folder() / "summary.json";
-  Json summary = Json::parse(text_within(reader.folder(), "summary.json", kMaxFileBytes), nullptr, false);
+  Json summary = parse_small_json<Json>(text_within(reader.folder(), "summary.json", kMaxFileBytes));
   if (!summary.is_object()) summary = Json::object();
   const std::int64_t written = written_s(metrics);
   Json state = {{"status", curves.last_step == 0 ? "waiting" : "running"},

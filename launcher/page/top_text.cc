@@ -6,16 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "runtime/base/terminal_text.h"
+
 namespace trireme {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What a terminal would take as a command is shown as a question mark.
-std::string printable(std::string text) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
+std::string one_line(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
   return text;
 }
 
@@ -62,7 +61,7 @@ std::string phase_line(const Json& last) {
 std::string top_text(const std::string& name, const Json& state, std::int64_t now_s) {
   const Json& last = state.at("last");
   const std::int64_t step = state.at("step");
-  std::string text = fmt::format("{}  {}  step {}", printable(name), printable(state.at("status")), step);
+  std::string text = fmt::format("{}  {}  step {}", one_line(name), one_line(state.at("status")), step);
   if (state.contains("steps")) text += fmt::format("/{}", state["steps"].get<std::int64_t>());
   if (step > 0)
     text += fmt::format("  last line {} s ago",
@@ -85,8 +84,8 @@ std::string top_text(const std::string& name, const Json& state, std::int64_t no
   constexpr std::size_t kMaxEvents = 5;
   for (std::size_t i = events.size() - std::min(events.size(), kMaxEvents); i < events.size(); ++i)
     text += fmt::format("  {}: {}\n", events[i]["kind"].get<std::string>(),
-                        printable(events[i]["text"].get<std::string>()));
-  return text;
+                        one_line(events[i]["text"].get<std::string>()));
+  return terminal_text(text);
 }
 
 }  // namespace trireme

@@ -1,7 +1,6 @@
 #include "launcher/page/watch.h"
 
 #include <fmt/core.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "launcher/page/run_files.h"
 #include "launcher/page/run_json.h"
 #include "launcher/page/run_state.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 
@@ -63,8 +63,8 @@ void Watch::search() {
       if (known) continue;
       if (runs_.size() == kMaxRuns) {
         if (!std::exchange(left_some_out_, true))
-          spdlog::warn("{} and later runs are left out: one page compares at most {}", folder.string(),
-                       kMaxRuns);
+          log_warning(fmt::format("{} and later runs are left out: one page compares at most {}",
+                                  folder.string(), kMaxRuns));
         continue;
       }
       add_run(folder);

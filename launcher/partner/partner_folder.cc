@@ -1,7 +1,6 @@
 #include "launcher/partner/partner_folder.h"
 
 #include <fmt/core.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
+#include "runtime/base/private_folder.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/checkpoint/writer_mark.h"
 
@@ -24,21 +24,17 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".shard";
 
-bool is_mine(const fs::path& path) {
-  struct stat status {};
-  return ::lstat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+constexpr std::string_view kUser = "{uid}";
+
+fs::path root_of_user(std::string root) {
+  const auto at = root.find(kUser);
+  return at == std::string::npos ? root : root.replace(at, kUser.size(), std::to_string(::geteuid()));
 }
 
-// Other users have folders beside: as in /tmp, nobody removes what is another's.
-void make_for_all(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::create_directories(folder, error)) return;
-  fs::permissions(folder, fs::perms::all | fs::perms::sticky_bit, error);
-}
-
+// Removes a file, or an empty folder. A link is removed, not followed.
 void remove_or_warn(const fs::path& path) {
   std::error_code error;
-  fs::remove_all(path, error);
+  fs::remove(path, error);
   if (error) log_warning(fmt::format("cannot remove {}: {}", path.string(), error.message()));
 }
 
@@ -49,6 +45,21 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
     entries.push_back(file->path());
   std::ranges::sort(entries);
   return entries;
+}
+
+// Removes a file, or a folder of files such as a restored checkpoint: one level, never recursively.
+void remove_with_files(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(fs::symlink_status(path, error))) {
+    for (const fs::path& file : entries_of(path)) {
+      if (!fs::is_directory(fs::symlink_status(file, error))) remove_or_warn(file);
+    }
+  }
+  remove_or_warn(path);
+}
+
+bool is_unfinished(const fs::path& path) {
+  return path.filename().string().starts_with('.');
 }
 
 std::uintmax_t bytes_below(const fs::path& folder) {
@@ -76,8 +87,9 @@ std::string hash_of_text(const std::string& text) {
 }
 
 PartnerFolder::PartnerFolder(fs::path root, const fs::path& out)
-    : root_(std::move(root)),
-      path_(root_ / host_name() / hash_of_text(fs::absolute(out / "").lexically_normal().string())) {}
+    : key_(root.string()),
+      path_(root_of_user(root.string()) / host_name() /
+            hash_of_text(fs::absolute(out / "").lexically_normal().string())) {}
 
 void PartnerFolder::prepare() const {
   const auto refuse = [&](const std::string& reason) {
@@ -85,21 +97,16 @@ void PartnerFolder::prepare() const {
         ErrorCode::kInvalidInput,
         "checkpoint.partner_folder = \"{}\": cannot write into {} on host {}: {}; choose another folder, "
         "or set checkpoint.partner = false",
-        root_.string(), path_.string(), host_name(), reason);
+        key_, path_.string(), host_name(), reason);
   };
-  make_for_all(root_);
-  make_for_all(path_.parent_path());
-  std::error_code error;
-  fs::create_directories(path_, error);
-  if (error) refuse(error.message());
-  if (!is_mine(path_)) refuse("it belongs to another user");
-  fs::permissions(path_, fs::perms::owner_all, error);
   const fs::path probe = path_ / fmt::format(".write-test-{}", ::getpid());
   try {
+    make_private_folder(path_);
     write_text_file(probe, "writable\n");
   } catch (const Error& failure) {
     refuse(failure.what());
   }
+  std::error_code error;
   fs::remove(probe, error);
 }
 
@@ -114,12 +121,16 @@ fs::path PartnerFolder::unfinished_file_of(const ShardHeader& header) const {
 
 std::vector<PartnerFolder::Shard> PartnerFolder::list() const {
   std::vector<Shard> shards;
-  if (fs::exists(path_) && !is_mine(path_)) {
-    log_warning(fmt::format("ignoring {}: it belongs to another user", path_.string()));
+  std::error_code ignored;
+  if (!fs::exists(path_, ignored)) return shards;
+  try {
+    check_private_folder(path_);
+  } catch (const Error& error) {
+    log_warning(fmt::format("ignoring {}: {}", path_.string(), error.what()));
     return shards;
   }
   for (const fs::path& path : entries_of(path_)) {
-    if (path.filename().string().starts_with('.') || path.extension() != kSuffix) continue;
+    if (is_unfinished(path) || path.extension() != kSuffix) continue;
     try {
       const ShardReader shard(path);
       shards.push_back({.path = path, .header = shard.header(), .bytes = shard.size_bytes()});
@@ -132,7 +143,7 @@ std::vector<PartnerFolder::Shard> PartnerFolder::list() const {
 
 void PartnerFolder::clear_unfinished() const {
   for (const fs::path& path : entries_of(path_)) {
-    if (path.filename().string().starts_with('.')) remove_or_warn(path);
+    if (is_unfinished(path)) remove_with_files(path);
   }
 }
 
@@ -144,11 +155,14 @@ void PartnerFolder::remove_those_of(const std::string& run) const {
 
 void PartnerFolder::keep_only(const std::string& save) const {
   for (const fs::path& path : entries_of(path_)) {
-    if (!path.filename().string().ends_with(fmt::format(".{}{}", save, kSuffix))) remove_or_warn(path);
+    const bool is_other_shard = path.extension() == kSuffix &&
+                                !path.filename().string().ends_with(fmt::format(".{}{}", save, kSuffix));
+    if (is_other_shard || is_unfinished(path)) remove_with_files(path);
   }
 }
 
 void PartnerFolder::remove() const {
+  keep_only("");
   remove_or_warn(path_);
   std::error_code ignored;
   fs::remove(path_.parent_path(), ignored);  // where it is empty

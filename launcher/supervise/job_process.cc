@@ -31,7 +31,8 @@ struct SpawnSettings {
   explicit SpawnSettings(const fs::path& log) {
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0666);
+    posix_spawn_file_actions_addopen(&files, 1, log.c_str(),
+                                     O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW, 0666);
     posix_spawn_file_actions_adddup2(&files, 1, 2);
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes,

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "runtime/checkpoint/json_file.h"
+
 namespace trireme {
 namespace {
 
@@ -80,7 +82,7 @@ std::int64_t last_step(const std::filesystem::path& metrics) {
   file.seekg(begin);
   std::int64_t step = 0;
   for (std::string line; std::getline(file, line) && !file.eof();) {
-    const auto parsed = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto parsed = parse_small_json(line);
     if (!parsed.is_object() || !parsed.contains("step")) continue;  // the end of a line that began before
     if (parsed["step"].is_number_integer()) step = parsed["step"];
   }

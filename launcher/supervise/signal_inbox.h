@@ -1,4 +1,5 @@
-// Signals to a supervisor, which it reads when it has the time: SIGTERM, SIGINT and SIGUSR1.
+// Signals to a supervisor, which it reads when it has the time: SIGTERM, SIGINT, SIGUSR1 and, unless it is
+// ignored as under nohup, SIGHUP.
 #pragma once
 
 #include <csignal>

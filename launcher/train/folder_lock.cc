@@ -37,7 +37,7 @@ void write_holder(int fd) {
 
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   const auto path = folder / ".lock";
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   TRIREME_CHECK(fd_ >= 0, "cannot write into the output folder {}: {}: {}; choose another with --out",
                 folder.string(), path.string(), std::strerror(errno));
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {

@@ -46,7 +46,7 @@ double recorded_step_seconds(const std::filesystem::path& path, std::int64_t fir
   double ms = 0;
   std::ifstream file(path, std::ios::binary);
   for (std::string text; std::getline(file, text);) {
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json line = parse_small_json<Json>(text);
     if (!line.is_object() || !line.contains("step_ms") || !line["step_ms"].is_number()) continue;
     const std::int64_t step = line.value("step", std::int64_t{0});
     if (step >= first && step <= last) ms += line["step_ms"].get<double>();

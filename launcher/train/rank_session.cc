@@ -19,6 +19,7 @@
 #include "parallel/comm/mpi.h"
 #include "parallel/watch/process_watch.h"
 #include "runtime/base/log.h"
+#include "runtime/base/terminal_text.h"
 
 namespace trireme {
 namespace {
@@ -73,7 +74,7 @@ ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog
     return report_agreed(*comm, error);
   } catch (const std::exception& error) {
     // Does not return: others may be waiting for this rank, so the job ends here.
-    comm->abort("trireme: error: " + with_keys(naming_rank(comm->rank(), error.what())));
+    comm->abort("trireme: error: " + terminal_text(with_keys(naming_rank(comm->rank(), error.what()))));
     return ExitCode::kFailed;
   }
 }

@@ -2,17 +2,19 @@
 
 #include <spdlog/spdlog.h>
 
+#include "runtime/base/terminal_text.h"
+
 namespace trireme {
 
 void log_info(std::string_view message) {
-  spdlog::info("{}", message);
+  spdlog::info("{}", terminal_text(message));
 }
 void log_warning(std::string_view message) {
-  spdlog::warn("{}", message);
+  spdlog::warn("{}", terminal_text(message));
 }
 void log_error(std::string_view message) noexcept {
   try {
-    spdlog::error("{}", message);
+    spdlog::error("{}", terminal_text(message));
   } catch (...) {  // a destructor may be reporting: nothing more can be done
   }
 }

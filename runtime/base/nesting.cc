@@ -71,6 +71,18 @@ int json_nesting(std::string_view text) {
   return brackets.most();
 }
 
+std::size_t json_items(std::string_view text) {
+  std::size_t items = 1;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '"') {
+      i = skip_json_string(text, i);
+    } else {
+      items += text[i++] == ',' ? 1 : 0;
+    }
+  }
+  return items;
+}
+
 int toml_nesting(std::string_view text) {
   Brackets brackets;
   int dots = 0, most_dots = 0;

@@ -5,6 +5,7 @@
 // needs more than a handful of levels, so deeper ones are refused before they are parsed.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 namespace trireme {
@@ -15,6 +16,9 @@ inline constexpr int kMaxNesting = 32;
 /// The most brackets and braces that are open at once, strings left out. Text that is not JSON gives a
 /// number, too: up to its first error it is counted as the parser sees it.
 int json_nesting(std::string_view text);
+
+/// The values of all arrays and objects, as far as commas show them.
+std::size_t json_items(std::string_view text);
 
 /// The larger of the most brackets and braces that are open at once, and the most dots in one key; strings
 /// and comments left out.

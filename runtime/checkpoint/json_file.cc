@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/json_file.h"
 
 #include "runtime/base/error.h"
-#include "runtime/base/nesting.h"
 #include "runtime/base/regular_file.h"
 
 namespace trireme {

@@ -9,12 +9,23 @@
 #include <string_view>
 
 #include "runtime/base/error.h"
+#include "runtime/base/nesting.h"
 
 namespace trireme {
 
 /// Throws Error(kInvalidInput) saying what is wrong with the text: it is no JSON, or nested deeper than
 /// kMaxNesting.
 nlohmann::json parse_json(std::string_view text);
+
+/// Reads a line, or a file of a line's size, that somebody else may have written. Returns a discarded value
+/// (is_discarded()) if the text is not JSON, nested deeper than kMaxNesting, or has more than kMaxItems
+/// values: objects that keep their order take quadratic time.
+inline constexpr std::size_t kMaxItems = 4096;
+template <class Json = nlohmann::json>
+Json parse_small_json(std::string_view text) {
+  if (json_nesting(text) > kMaxNesting || json_items(text) > kMaxItems) return Json(Json::value_t::discarded);
+  return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
 
 /// Reads a file of at most 16 MiB. `what` names its role in messages ("checkpoint manifest"). Throws
 /// Error(kInvalidInput) with role and path, also where a file cannot be read.

@@ -66,7 +66,7 @@ class Page:
         self.process = subprocess.Popen([trireme, "watch", out, "--listen", "127.0.0.1:0"], text=True,
                                         stdout=subprocess.PIPE)
         url = self.process.stdout.readline().split(" at ")[1].split()[0]
-        requests = ["", "GET /data HTTP/1.1\r\nHost: x\r\n\r\n", "GET /events?after=x HTTP/1.1\r\nHost: x\r\n\r\n"]
+        requests = ["", "GET /data HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /events?after=x HTTP/1.1\r\nHost: localhost\r\n\r\n"]
         self.ending = threading.Event()
 
         def come_again():

@@ -1,7 +1,9 @@
 #include "launcher/observe/metrics_file.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "launcher/observe/listen_address.h"
 #include "runtime/base/error.h"
@@ -57,6 +59,18 @@ TEST(MetricsFile, IsReplacedAndNothingStaysBeside) {
   EXPECT_EQ(testing::read_file(out / "a.prom"), "new\n");
   EXPECT_EQ(std::distance(fs::directory_iterator(out.path()), fs::directory_iterator()), 1);
   EXPECT_THROW(write_metrics_file(out / "gone" / "a.prom", "x"), Error);
+}
+
+TEST(MetricsFile, LinksThatAreLaidInItsWayAreNotWrittenThrough) {
+  const testing::TemporaryFolder out;
+  testing::write_file(out / "precious", "precious");
+  const fs::path temporary = out / fmt::format(".a.prom.tmp-{}", getpid());
+  fs::create_symlink("precious", temporary);
+  fs::create_symlink("precious", out / "a.prom");
+  write_metrics_file(out / "a.prom", "new\n");
+  EXPECT_EQ(testing::read_file(out / "precious"), "precious");
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(out / "a.prom")));
+  EXPECT_EQ(testing::read_file(out / "a.prom"), "new\n");
 }
 
 TEST(ListenAddress, HostAndPort) {

@@ -49,7 +49,7 @@ class Client {
 };
 
 std::string request(int port, std::string_view line) {
-  return Client(port, std::string(line) + " HTTP/1.1\r\nHost: x\r\n\r\n").answer();
+  return Client(port, std::string(line) + " HTTP/1.1\r\nHost: localhost\r\n\r\n").answer();
 }
 
 TEST(MetricsServer, ServesOneText) {
@@ -66,6 +66,17 @@ TEST(MetricsServer, ServesOneText) {
   EXPECT_THAT(request(port, "GET /"), StartsWith("HTTP/1.1 404 "));
   EXPECT_THAT(request(port, "DELETE /metrics"), StartsWith("HTTP/1.1 405 "));
   EXPECT_THAT(Client(port, "nonsense\r\n\r\n").answer(), testing::Not(HasSubstr("200")));
+}
+
+TEST(MetricsServer, NamesOfOtherServersAreNotAnswered) {
+  const MetricsServer server("127.0.0.1:0", [] { return std::string("x 1\n"); });
+  const auto status = [&](const std::string& headers) {
+    return Client(port_of(server), "GET /metrics HTTP/1.1\r\n" + headers + "\r\n").answer().substr(0, 13);
+  };
+  EXPECT_EQ(status("Host: 127.0.0.1:9464\r\n"), "HTTP/1.1 200 ");
+  EXPECT_EQ(status("Host: evil.example:9464\r\n"), "HTTP/1.1 421 ");
+  EXPECT_EQ(status("Host: localhost\r\nhOST: localhost\r\n"), "HTTP/1.1 400 ");
+  EXPECT_EQ(status("Host: localhost\r\nOrigin: http://evil.example\r\n"), "HTTP/1.1 403 ");
 }
 
 TEST(MetricsServer, APortThatIsTakenIsNamed) {

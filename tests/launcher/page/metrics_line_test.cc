@@ -61,5 +61,19 @@ TEST(MetricsLine, WhatIsNoLineOfARunIsRefused) {
     EXPECT_FALSE(read_metrics_line(text, line)) << text.substr(0, 40);
 }
 
+TEST(MetricsLine, ALineOfMoreFieldsOrRanksThanARunWritesIsRefused) {
+  MetricsLine line;
+  const auto with = [&](std::size_t fields, std::size_t ranks) {
+    std::string text = R"({"step":1)";
+    for (std::size_t i = 0; i < fields; ++i) text += ",\"f" + std::to_string(i) + "\":1";
+    text += ",\"rank_step_ms\":[1";
+    for (std::size_t i = 1; i < ranks; ++i) text += ",1";
+    return read_metrics_line(text + "]}", line);
+  };
+  EXPECT_TRUE(with(MetricsLine::kMaxValues, 256));
+  EXPECT_FALSE(with(MetricsLine::kMaxValues + 1, 256));
+  EXPECT_FALSE(with(1, 257));
+}
+
 }  // namespace
 }  // namespace trireme

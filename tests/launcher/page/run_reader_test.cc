@@ -40,6 +40,18 @@ TEST_F(RunReaderTest, ReadsWhatIsAddedEachTimeOnce) {
   EXPECT_EQ(num_points(), 3U);
 }
 
+TEST_F(RunReaderTest, AFileThatNoRunHasWrittenIsNotReadOn) {
+  append(line(1, 4));
+  std::filesystem::resize_file(metrics_, std::uintmax_t{1} << 40);  // sparse: it takes no room
+  EXPECT_EQ(reader_.poll().lines.size(), 1U);
+  EXPECT_FALSE(reader_.has_more());
+  EXPECT_EQ(reader_.num_damaged_lines(), 1U);
+  std::filesystem::remove(metrics_);
+  EXPECT_TRUE(reader_.poll().anew);
+  append(line(1, 4) + line(2, 3));
+  EXPECT_EQ(reader_.poll().lines.size(), 2U);
+}
+
 TEST_F(RunReaderTest, ATornLastLineWaitsForItsEnd) {
   append(line(1, 4) + R"({"step":2,"lo)");
   EXPECT_EQ(reader_.poll().lines.size(), 1U);

@@ -33,6 +33,17 @@ TEST_F(RunStateTest, ARunThatHasNotBegunWaits) {
   EXPECT_EQ(state()["steps"], 30);
 }
 
+TEST_F(RunStateTest, ASummaryThatNoRunHasWrittenIsPassedOver) {
+  write("metrics.jsonl", "{\"step\":1,\"loss\":1}\n");
+  std::string many = "{\"status\":\"done\"";
+  for (int i = 0; i < 90'000; ++i) many += ",\"k" + std::to_string(i) + "\":1";
+  for (const std::string& text : {std::string(500'000, '['), many + "}"}) {
+    std::filesystem::remove(folder_ / "summary.json");
+    write("summary.json", text);
+    EXPECT_EQ(state()["status"], "running");
+  }
+}
+
 TEST_F(RunStateTest, TheSlowestRankIsMarked) {
   write("metrics.jsonl", "{\"step\":1,\"loss\":1,\"rank_step_ms\":[10,30,11]}\n");
   const auto ranks = state()["ranks"];

@@ -17,7 +17,7 @@ TEST(TopText, ShowsStepsAndRanks) {
       "ranks":[{"rank":0,"step_ms":10.0,"mean_ms":10.5,"excess_ms":0.0,"slowest":false},
                {"rank":1,"step_ms":12.0,"mean_ms":12.5,"excess_ms":2.0,"slowest":true}]})");
   EXPECT_EQ(top_text("out\x1b[2J", state, 103),
-            "out?[2J  running  step 5/9  last line 3 s ago\n"
+            "out\\x1b[2J  running  step 5/9  last line 3 s ago\n"
             "loss 1.5\n"
             "phases, ms:  forward 250.00\n"
             "  rank    step ms    mean ms  over the median\n"

@@ -30,7 +30,8 @@ class Client {
     address.sin_port = htons(static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1))));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    const std::string text = line.empty() ? "GET /da" : std::string(line) + " HTTP/1.1\r\nHost: x\r\n\r\n";
+    const std::string text =
+        line.empty() ? "GET /da" : std::string(line) + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
     EXPECT_EQ(::send(fd_, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
     const timeval patience{.tv_sec = 60, .tv_usec = 0};
     setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);

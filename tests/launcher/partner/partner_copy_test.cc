@@ -187,6 +187,36 @@ TEST_F(PartnerCopies, AnOlderOneIsTakenWhereTheNewestIsNotWhole) {
   EXPECT_THAT(words, HasSubstr("checkpoint of step 4"));
 }
 
+TEST_F(PartnerCopies, NothingButShardsAndUnfinishedFilesIsEverRemoved) {
+  const PartnerFolder folder = memories.folder_of(0);
+  folder.prepare();
+  const testing::TemporaryFolder elsewhere;
+  testing::write_file(elsewhere / "precious", "precious");
+  fs::create_directory_symlink(elsewhere.path(), folder.path() / "step-000003.0-of-1.x.shard");
+  fs::create_directory_symlink(elsewhere.path(), folder.path() / ".restored-step-000003-y");
+  testing::write_file(folder.path() / ".restored-step-000003-x/model.safetensors", "a file");
+  testing::write_file(folder.path() / "notes/precious", "precious");
+  testing::write_file(folder.path() / ".unfinished/below/precious", "precious");
+  folder.clear_unfinished();
+  folder.keep_only("z");
+  EXPECT_FALSE(fs::exists(folder.path() / ".restored-step-000003-x"));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(folder.path() / ".restored-step-000003-y")));
+  EXPECT_FALSE(fs::exists(fs::symlink_status(folder.path() / "step-000003.0-of-1.x.shard")));
+  for (const fs::path& kept : {elsewhere / "precious", folder.path() / "notes/precious",
+                               folder.path() / ".unfinished/below/precious"})
+    EXPECT_EQ(testing::read_file(kept), "precious") << kept;
+}
+
+TEST_F(PartnerCopies, AFolderThatAnotherUserCouldExchangeIsNeitherReadNorWritten) {
+  copy(memories, saved.path(), options(ZeroStage::kOptimizer, 1));
+  const fs::path root = memories.folder_of(0).path().parent_path().parent_path();
+  fs::permissions(root, fs::perms::all);
+  EXPECT_THAT(testing::message_of([&] { memories.folder_of(0).prepare(); }),
+              HasSubstr("other users can write into " + root.string()));
+  EXPECT_THAT(said([&] { EXPECT_TRUE(memories.folder_of(0).list().empty()); }),
+              HasSubstr("ignoring " + memories.folder_of(0).path().string()));
+}
+
 TEST_F(PartnerCopies, AMemoryThatTakesNothingIsOneWarning) {
   const std::string words = said([&] {
     run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {

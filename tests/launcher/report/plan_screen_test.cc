@@ -56,11 +56,11 @@ TEST(PlanScreen, OfCopiesInTheMemoryOfPartners) {
   // four.
   for (const auto& [ranks_per_machine, bytes] : {std::pair(4, "1.39 GiB"), {2, "1.39 GiB"}, {1, "712 MiB"}}) {
     const PlanReport report = make_plan_report(config, 4, ranks_per_machine);
-    EXPECT_THAT(
-        to_text(report),
-        HasSubstr(fmt::format("\ncheckpoint.partner: {} more in /dev/shm/trireme of each host", bytes)));
+    EXPECT_THAT(to_text(report),
+                HasSubstr(fmt::format(
+                    "\ncheckpoint.partner: {} more in /dev/shm/trireme-{{uid}} of each host", bytes)));
     const auto partner = nlohmann::json::parse(to_json(report))["partner"];
-    EXPECT_EQ(partner["folder"], "/dev/shm/trireme");
+    EXPECT_EQ(partner["folder"], "/dev/shm/trireme-{uid}");
     EXPECT_EQ(partner["host_bytes_while_copying"], 2 * partner["host_bytes"].get<std::int64_t>());
   }
   EXPECT_THAT(screen_of(config, 4), HasSubstr("where a"));

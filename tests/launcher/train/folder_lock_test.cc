@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <optional>
 
 #include "runtime/base/error.h"
@@ -32,6 +33,15 @@ TEST_F(FolderLockTest, OneAtATime) {
   }
   first.reset();
   const FolderLock again(folder_);
+}
+
+TEST_F(FolderLockTest, ALinkInItsPlaceIsRefusedAndItsTargetStays) {
+  std::ofstream(folder_ / "precious") << "precious";
+  std::filesystem::create_symlink("precious", folder_ / ".lock");
+  EXPECT_THROW(FolderLock{folder_}, Error);
+  std::string text;
+  std::ifstream(folder_ / "precious") >> text;
+  EXPECT_EQ(text, "precious");
 }
 
 TEST_F(FolderLockTest, MissingFolder) {

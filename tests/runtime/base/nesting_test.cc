@@ -17,6 +17,11 @@ TEST(Nesting, OfJson) {
   EXPECT_EQ(json_nesting(std::string(1'000'000, '[')), 1'000'000);
 }
 
+TEST(Nesting, ItemsOfJson) {
+  EXPECT_EQ(json_items("{}"), 1U);
+  EXPECT_EQ(json_items(R"({"a,b": [1, ",,", {"c": 2, "d": 3}]})"), 4U);
+}
+
 TEST(Nesting, OfToml) {
   EXPECT_EQ(toml_nesting(""), 0);
   EXPECT_EQ(toml_nesting("a.b.c = 1\n"), 2);

@@ -1,0 +1,22 @@
+// Folders that no other user can read, change or replace.
+//
+// [Note: private folders] A path is safe to use by name if no other user can exchange one of its components
+// between two calls. Each ancestor, links included, must belong to root or to this user. Each ancestor that
+// other users can write must have the sticky bit, as /tmp and /dev/shm have: entries there are renamed and
+// removed by their owner only. The folder itself belongs to this user, has mode 0700 and is no link.
+// openat() is not needed below such a folder, as nothing in the chain can change.
+#pragma once
+
+#include <filesystem>
+
+namespace trireme {
+
+/// Makes `path`, and its missing parents, with mode 0700 and checks [Note: private folders]. `path` is
+/// absolute. An existing folder of this user at `path` itself gets mode 0700; existing parents stay as they
+/// are. Throws Error(kInvalidInput) naming the component and what is wrong with it.
+void make_private_folder(const std::filesystem::path& path);
+
+/// The check alone. Throws as make_private_folder() does, also if there is no such folder.
+void check_private_folder(const std::filesystem::path& path);
+
+}  // namespace trireme

@@ -1,0 +1,91 @@
+// Each test lays out what another user could, and expects the name of the component that is not safe.
+#include "runtime/base/private_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::message_of;
+using testing::TemporaryFolder;
+
+constexpr uid_t kNobody = 65534;
+
+unsigned mode_of(const fs::path& path) {
+  return static_cast<unsigned>(fs::status(path).permissions()) & 07777U;
+}
+
+TEST(PrivateFolder, IsMadeWithItsParentsForThisUserAlone) {
+  const TemporaryFolder folder;
+  make_private_folder(folder / "a/b/c");
+  for (const char* name : {"a", "a/b", "a/b/c"}) EXPECT_EQ(mode_of(folder / name), 0700U) << name;
+  check_private_folder(folder / "a/b/c");
+}
+
+TEST(PrivateFolder, AnExistingOneIsClosedToOthersAndItsParentsStayAsTheyAre) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "a/b");
+  ::chmod((folder / "a").c_str(), 0755);
+  ::chmod((folder / "a/b").c_str(), 0755);
+  EXPECT_THAT(message_of([&] { check_private_folder(folder / "a/b"); }), HasSubstr("a/b (mode 755)"));
+  make_private_folder(folder / "a/b");
+  EXPECT_EQ(mode_of(folder / "a"), 0755U);
+  EXPECT_EQ(mode_of(folder / "a/b"), 0700U);
+}
+
+TEST(PrivateFolder, AParentThatOthersCanWriteIsRefusedUnlessItIsSticky) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "open/mine");
+  ::chmod((folder / "open").c_str(), 0777);
+  EXPECT_THAT(message_of([&] { make_private_folder(folder / "open/mine"); }),
+              HasSubstr((folder / "open").string() + " (mode 777)"));
+  ::chmod((folder / "open").c_str(), 01777);
+  EXPECT_EQ(message_of([&] { make_private_folder(folder / "open/mine"); }), "");
+}
+
+TEST(PrivateFolder, LinksAreFollowedThroughFoldersThatAreCheckedToo) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "open/target");
+  fs::create_symlink("open/target", folder / "link");
+  EXPECT_EQ(message_of([&] { make_private_folder(folder / "link/mine"); }), "");
+  ::chmod((folder / "open").c_str(), 0777);
+  EXPECT_THAT(message_of([&] { check_private_folder(folder / "link/mine"); }),
+              HasSubstr((folder / "open").string() + " (mode 777)"));
+  fs::create_symlink("loop", folder / "loop");
+  EXPECT_NE(message_of([&] { make_private_folder(folder / "loop/mine"); }), "");
+}
+
+TEST(PrivateFolder, ItselfIsNeitherALinkNorAFile) {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "target");
+  fs::create_symlink("target", folder / "link");
+  EXPECT_THAT(message_of([&] { make_private_folder(folder / "link"); }), HasSubstr("link is not a folder"));
+  testing::write_file(folder / "file", "text");
+  EXPECT_NE(message_of([&] { make_private_folder(folder / "file"); }), "");
+}
+
+TEST(PrivateFolder, ComponentsOfOtherUsersAreRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "theirs/mine");
+  ASSERT_EQ(::chown((folder / "theirs").c_str(), kNobody, kNobody), 0);
+  EXPECT_THAT(message_of([&] { make_private_folder(folder / "theirs/mine"); }),
+              HasSubstr("theirs belongs to another user (number 65534)"));
+  EXPECT_THAT(message_of([&] { make_private_folder(folder / "theirs"); }),
+              HasSubstr("theirs belongs to another user"));
+  fs::create_directory(folder / "target");
+  fs::create_symlink("target", folder / "link");
+  ASSERT_EQ(::lchown((folder / "link").c_str(), kNobody, kNobody), 0);
+  EXPECT_THAT(message_of([&] { make_private_folder(folder / "link/mine"); }),
+              HasSubstr("link belongs to another user"));
+}
+
+}  // namespace
+}  // namespace trireme

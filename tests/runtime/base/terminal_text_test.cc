@@ -1,0 +1,38 @@
+#include "runtime/base/terminal_text.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/base/log.h"
+#include "tests/support/log_capture.h"
+
+namespace trireme {
+namespace {
+
+TEST(TerminalText, WritingOfAnyLanguageStaysAsItIs) {
+  for (const char* text : {"", "a\tb\nc", "Größe 模型 модель 🚢", "\u00A0"})
+    EXPECT_EQ(terminal_text(text), text);
+}
+
+TEST(TerminalText, CommandsAreWrittenAsEscapes) {
+  EXPECT_EQ(terminal_text("a\x1b[2Jb\x07\r"), "a\\x1b[2Jb\\x07\\x0d");
+  EXPECT_EQ(terminal_text(std::string_view("\0\x7f", 2)), "\\x00\\x7f");
+  EXPECT_EQ(terminal_text("\u009b31m"), "\\u009b31m");  // C1: a command of one code point
+  EXPECT_EQ(terminal_text("a\u202eb\u2066\u200f\u061c\u2028"), "a\\u202eb\\u2066\\u200f\\u061c\\u2028");
+}
+
+TEST(TerminalText, BytesThatAreNoUtf8AreWrittenAsEscapes) {
+  EXPECT_EQ(terminal_text("\x9b\xff"), "\\x9b\\xff");
+  EXPECT_EQ(terminal_text("\xc0\x9b"), "\\xc0\\x9b");           // overlong
+  EXPECT_EQ(terminal_text("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(terminal_text("\xe6\xa8"), "\\xe6\\xa8");           // cut off
+  EXPECT_EQ(terminal_text("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
+}
+
+TEST(TerminalText, IsWhatTheLogShows) {
+  const testing::LogCapture log;
+  log_warning("tensor '\x1b]0;title\x07' is unknown");
+  EXPECT_NE(log.text().find("tensor '\\x1b]0;title\\x07' is unknown"), std::string::npos) << log.text();
+}
+
+}  // namespace
+}  // namespace trireme
