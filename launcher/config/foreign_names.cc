@@ -25,7 +25,7 @@ constexpr std::string_view kZeroStage = "the stage, 0 to 3";
 constexpr std::string_view kOffload = "offload = \"optimizer\"";
 constexpr std::string_view kByRanks =
     "data ranks = ranks / parallel.pipeline / parallel.tensor: start with mpirun -np N";
-constexpr std::string_view kOutOption = "the option --out of the command line";
+constexpr std::string_view kOutOption = "use the option --out of the command line";
 constexpr std::string_view kPrepare = "`trireme data text --tokenizer` prepares the data";
 
 constexpr ForeignName kForeignNames[] = {

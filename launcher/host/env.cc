@@ -107,7 +107,7 @@ bool prepare_environment_for_threads(const EnvironmentLookup& lookup, const Envi
   return true;
 }
 
-void restart_with_short_spins(char* const* argv) {
+void restart_with_thread_settings(char* const* argv) {
   // Without an interpreter of its own the process was started through the loader, and is the loader.
   if (getauxval(AT_BASE) == 0) return;
   const std::string program = link_target("/proc/self/exe");  // not that link: it would be the process's name

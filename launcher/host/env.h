@@ -53,10 +53,11 @@ void prepare_environment_for_stages(const EnvironmentLookup& lookup = environmen
 bool prepare_environment_for_threads(const EnvironmentLookup& lookup = environment_variable,
                                      const EnvironmentSetter& set = set_environment_variable);
 
-/// libgomp reads the environment before main(): where prepare_environment_for_threads() has set something,
-/// this starts the program once more in this process, with the same arguments. Returns where there is nothing
-/// to do, or the system does not let it: then threads spin. To be called before anything else.
-void restart_with_short_spins(char* const* argv);
+/// libgomp reads the environment, and glibc the limit of stacks, before main(): where
+/// prepare_environment_for_threads() has set something, or a small stack is raised (thread_stacks.h), this
+/// starts the program once more in this process, with the same arguments. Returns where there is nothing to
+/// do, or the system does not let it. To be called before anything else.
+void restart_with_thread_settings(char* const* argv);
 
 /// True when standard output ends at a terminal. mpirun gives its ranks a pseudo-terminal whatever its own
 /// output is, so under MPI the output of the process that started us is looked at as well.

@@ -7,7 +7,7 @@
 //    "checkpoint":0.0},"flops_per_s":2.1e12,"mfu":0.61,
 //    "slowest_rank":1,"slowest_excess_ms":0.7,"rank_step_ms":[70.1,70.8]}
 //   {"step":100,"eval_loss":4.2}                                           of images also "eval_top1",
-//   "eval_top5", and with train.ema "eval_weights":"ema"
+//   "eval_top5" (from six classes on), and with train.ema "eval_weights":"ema"
 //
 // phase_s is of rank 0 (phase_seconds.h); its checkpoint is the one that was saved since the line before.
 // rank_step_ms are the times that ranks were busy, without waiting for others; the three keys at the end are
@@ -45,7 +45,7 @@ struct StepMetrics {
   PhaseSeconds phases;
   RankTimes rank_times;         // all ranks
   double flops_per_s = 0;       // of the mathematics, over all ranks: [Note: MFU]
-  std::optional<double> mfu;    // none: the peak of some rank could not be measured
+  std::optional<double> mfu;    // none: the peak is not known; null in the line then
   std::int64_t comm_bytes = 0;  // sent by this rank in the step
   RankMemory memory;            // of the rank that takes most
   std::string state_hash;       // empty: not taken at this step
@@ -55,8 +55,8 @@ struct EvalMetrics {
   double loss = 0;
   bool of_averages = false;      // in place of the parameters: train.ema
   std::int64_t num_samples = 0;  // that counted
-  std::optional<double> top1,
-      top5;  // part of the targets that are the likeliest, or among the five likeliest
+  std::optional<double> top1;    // part of the targets that are the likeliest
+  std::optional<double> top5;    // or among the five likeliest; none below six classes
 };
 
 /// The sum of step_ms, in seconds, of the lines of the steps from `first` to `last`. What is damaged or

@@ -39,7 +39,7 @@ TEST(SkippedSteps, TheUpdatesOfARunAreCounted) {
 TEST(SkippedSteps, ARunWithoutAnUpdateSaysWhatToDo) {
   EXPECT_THAT(
       describe_no_update(12, {.scale = 2e8f}, section("fp16")),
-      AllOf(HasSubstr("no update was made: all 12 steps were skipped, and the loss scale is 2e+08 now"),
+      AllOf(HasSubstr("no update was made: all 12 steps were skipped, and the loss scale is 200000000 now"),
             HasSubstr("lower precision.scale_init = 65536"), HasSubstr("checkpoint.resume = \"never\"")));
   EXPECT_THAT(describe_no_update(12, {.scale = 1e9f}, section("fp16", "1000000000")),
               HasSubstr("a smaller precision.loss_scale, or \"dynamic\""));
