@@ -100,7 +100,8 @@ class SupervisedJobs(JobTest):
         self.write_tokens(shard, [numbers.randrange(64) for _ in range(400_000)])
         data = ("data.kind=tokens", f"data.train={shard}")
         self.run_job(0, "whole", *sets(*SLOWER, *data))
-        run = Supervised(self, "learned", keys=(*data, f"data.eval={shard}", "train.eval_every=20", "parallel.timeout_s=auto"))
+        run = Supervised(self, "learned", keys=(*data, f"data.eval={shard}", "data.allow_eval_in_train=true",
+                                               "train.eval_every=20", "parallel.timeout_s=auto"))
         run.wait_for_step(22)
         self.assertEqual(len(run.events("begin")), 1, "an evaluation was taken for a stall")
         victim = run.rank(1)
