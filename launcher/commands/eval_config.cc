@@ -75,6 +75,7 @@ JobConfig evaluation_config(const JobConfig& trained, std::span<const std::strin
                      .timeout_s = trained.parallel.timeout_s,
                      .device = trained.parallel.device,
                      .oversubscribe = trained.parallel.oversubscribe};
+  config.precision = {.mode = trained.precision.mode, .ops = trained.precision.ops};
   config.checkpoint = {};
   if (!overrides.empty()) config = parse_config(to_toml(config), "the checkpoint's job", overrides);
   const bool has_maxima = trained.precision.mode == PrecisionMode::kFp8;

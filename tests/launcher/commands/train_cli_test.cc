@@ -363,6 +363,8 @@ TEST_F(TrainCli, EvaluationsTakeOtherLayouts) {
   const std::string small = "train.micro_batch=1", recompute = "parallel.recompute_every=1";
   const auto plan = json::parse(run({"plan", "job.toml", "--set", small, "--set", recompute, "--json"}).out);
   train_well("run", {small, recompute, "parallel.memory_limit=" + plan["fit"]["peak_bytes"].dump()});
+  train_well("scaled", {"train.steps=1", "precision.mode=fp16", "precision.scale_init=1024"});
+  EXPECT_EQ(run({"eval", "scaled", "--threads", "1", "--set", "precision.mode=fp32"}).exit_code, 0);
   const auto evaluate = [&](std::vector<std::string> sets) {
     std::vector<std::string> command = {"eval", "run", "--threads", "1", "--json"};
     for (std::string& text : sets) command.insert(command.end(), {"--set", std::move(text)});
