@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 RESNET20_BLOCKS = 11
 MAX_THREADS = 2
 # True: draws sequence parallelism also with norms, embeddings or residual streams in fp32 beside 16 bits.
-SEQUENCE_WITH_FP32_NORMS = False
+SEQUENCE_WITH_FP32_NORMS = True
 FP32_OF_STREAM = {"layer_norm", "rms_norm", "embedding", "add", "dropout"}  # ops
 
 
