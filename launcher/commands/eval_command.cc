@@ -111,18 +111,22 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, s
   fmt::print("{}\n", json.dump());
 }
 
+/// `data` may be empty: what follows from the job and its paths, the tokenizer, is compared then.
+MetData met_by(const JobConfig& config, const JobData& data, const Checkpoint& checkpoint,
+               const EvalArguments& arguments) {
+  MetData met = met_by_evaluation(config, data, checkpoint.folder.string());
+  if (arguments.data.empty()) return met;
+  met.data.eval = std::nullopt;  // whatever it is, it is meant
+  met.eval = met.tokenizer = fmt::format("--data \"{}\"", arguments.data);
+  return met;
+}
+
 void check_data(const DataRecord& saved, const JobConfig& config, const JobData& opened,
                 const Checkpoint& checkpoint, const EvalArguments& arguments) {
-  MetData met = met_by_evaluation(config, opened, checkpoint.folder.string());
-  const bool is_named = !arguments.data.empty();
-  if (is_named) {
-    met.data.eval = std::nullopt;  // whatever it is, it is meant
-    met.eval = fmt::format("--data \"{}\"", arguments.data);
-    met.tokenizer = met.eval;
-  }
+  const MetData met = met_by(config, opened, checkpoint, arguments);
   for (const std::string& warning : compare_data(Meeting::kEval, saved, met).warnings) log_warning(warning);
   const std::string unknown = describe_unknown_data(saved, met.checkpoint);
-  if (!unknown.empty() && opened.eval_fingerprint && !is_named) log_warning(unknown);
+  if (!unknown.empty() && met.data.eval) log_warning(unknown);
 }
 
 ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launch) {
@@ -141,6 +145,8 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             if (arguments.ema) check_averages(checkpoint);
             const RunState state = read_run_state(checkpoint);
             config = eval_config(state, arguments);
+            // Before an id beyond the vocabulary, which other tokenizers have.
+            compare_data(Meeting::kEval, state.data, met_by(config, {}, checkpoint, arguments));
             const JobData opened = open_eval_data(config, /*read_whole=*/launch.local_rank == 0);
             check_data(state.data, config, opened, checkpoint, arguments);  // names of classes first
             check_classes(config, opened);

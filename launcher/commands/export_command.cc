@@ -13,7 +13,6 @@
 #include "launcher/commands/commands.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/train/build.h"
-#include "launcher/train/data_check.h"
 #include "launcher/train/lora.h"
 #include "launcher/train/run_checkpoint.h"
 #include "parallel/layout/parameter_rules.h"
@@ -159,11 +158,7 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   TRIREME_CHECK(is_adapted || !arguments.adapters, "--adapters: {} was trained without train.lora",
                 checkpoint.folder.string());
   ModelSection section;  // of what needs it
-  if (is_adapted || format == ExportFormat::kHf) {
-    const RunState state = read_run_state(checkpoint);
-    section = resolve(state.config).model;
-    if (format == ExportFormat::kHf) check_saved_tokenizer(Meeting::kExport, state.data, checkpoint);
-  }
+  if (is_adapted || format == ExportFormat::kHf) section = resolve(read_run_state(checkpoint).config).model;
   const SavedAdapters adapters =
       is_adapted ? saved_adapters(section, *build_blocks(section)) : SavedAdapters{};
   const MergedModel merged(model, adapters);

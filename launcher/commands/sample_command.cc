@@ -55,7 +55,6 @@ std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, cons
   TRIREME_CHECK(!state.data.tokenizer.kind.empty(),
                 "{} does not say how its tokens were made: give --tokenizer bytes, or the path of its model",
                 checkpoint.folder.string());
-  check_saved_tokenizer(Meeting::kSample, state.data, checkpoint);
   return load_saved_tokenizer(state.data.tokenizer.kind, checkpoint.folder);
 }
 

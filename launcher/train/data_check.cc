@@ -12,8 +12,6 @@
 namespace trireme {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr DataRuleCell no(std::string_view why) {
   return {DataRule::kNotCompared, why};
 }
@@ -44,8 +42,8 @@ constexpr DataFactRow kRows[] = {
           "Prepare the data with the tokenizer beside the checkpoint, or set checkpoint.new_data = true "
           "where the other one is meant"),
       refused("Prepare the data with the tokenizer beside the checkpoint: `trireme data text --tokenizer`"),
-      refused("Leave --tokenizer out, or bring the file beside the checkpoint back"),
-      refused("Bring the file beside the checkpoint back")}},
+      refused("Leave --tokenizer out, or give the one beside the checkpoint"),
+      DataRuleCell{DataRule::kChecksum, "it writes the file beside the checkpoint"}}},
     {DataFact::kClassNames,
      "class names",
      "other classes",
@@ -187,6 +185,8 @@ std::string_view word_of(DataRule rule) {
       return "followed";
     case DataRule::kComparedWithWeights:
       return "with weights";
+    case DataRule::kChecksum:
+      return "checksum";
     case DataRule::kWarned:
       return "warning";
     case DataRule::kRefusedUnlessMeant:
@@ -257,16 +257,6 @@ DataChanges compare_data(Meeting meeting, const DataRecord& saved, const MetData
     if (row.fact == DataFact::kTrainingData) changes.training_data = true;
   }
   return changes;
-}
-
-void check_saved_tokenizer(Meeting meeting, const DataRecord& saved, const Checkpoint& checkpoint) {
-  const std::string_view name = tokenizer_file(saved.tokenizer.kind);
-  if (name.empty()) return;
-  const fs::path file = checkpoint.folder / name;
-  compare_data(meeting, saved,
-               {.checkpoint = checkpoint.folder.string(),
-                .data = {.tokenizer = read_tokenizer_record(saved.tokenizer.kind, file)},
-                .tokenizer = file.string()});
 }
 
 std::string describe_unknown_data(const DataRecord& saved, const std::string& checkpoint) {

@@ -11,7 +11,6 @@
 
 #include "launcher/train/data_module.h"
 #include "launcher/train/data_record.h"
-#include "runtime/checkpoint/checkpoint_store.h"
 
 namespace trireme {
 
@@ -41,6 +40,7 @@ enum class DataRule : std::uint8_t {
   kNotCompared,
   kFollowed,             // the checkpoint decides
   kComparedWithWeights,  // where the weights are opened, with the rest of the model
+  kChecksum,             // what is used lies in the checkpoint, under the checksums of its manifest
   kWarned,
   kRefusedUnlessMeant,  // checkpoint.new_data = true says that the difference is meant
   kRefused,
@@ -84,9 +84,6 @@ struct DataChanges {
 /// other class names or tokenizers make other data. The message names both values, both places and what to
 /// do.
 DataChanges compare_data(Meeting meeting, const DataRecord& saved, const MetData& met);
-
-/// compare_data() with the tokenizer's file beside the checkpoint.
-void check_saved_tokenizer(Meeting meeting, const DataRecord& saved, const Checkpoint& checkpoint);
 
 /// A line for a checkpoint of a build that saved no fingerprint; empty for others.
 std::string describe_unknown_data(const DataRecord& saved, const std::string& checkpoint);

@@ -172,6 +172,7 @@ TEST(Build, FingerprintsTellDataApart) {
 TEST(Build, FingerprintsFollowTheSamples) {
   const testing::TemporaryFolder folder;
   const auto write = [&](const std::string& name, const TokenLayout& layout, std::int32_t first, int count) {
+    std::filesystem::create_directories((folder / name).parent_path());
     TokenFileWriter writer(folder / name, layout);
     for (std::int32_t id = first; id < first + count; ++id) writer.append(std::span(&id, 1));
     writer.commit();
