@@ -163,7 +163,7 @@ TokenizerRecord tokenizer_at(const JobConfig& config, const std::string& path) {
   return prepared ? tokenizer_of(*prepared) : TokenizerRecord{};
 }
 
-/// Of data that follows from the job alone.
+/// Synthetic data follows from the job alone.
 std::optional<DataFingerprint> synthetic_or(const JobConfig& config,
                                             const std::optional<DataFingerprint>& fingerprint) {
   if (config.data.kind == DataKind::kSynthetic) return DataFingerprint{.contents = "synthetic samples"};

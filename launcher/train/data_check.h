@@ -1,4 +1,4 @@
-// Compares what a checkpoint knows of its data with what it meets: data, tokenizers, class names. One table
+// Compares the record of a checkpoint with the data, tokenizers and class names that it meets. One table
 // has the rules of all meetings; every command calls compare_data().
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-/// Where a checkpoint meets data.
+/// The commands that bring a checkpoint and data together.
 enum class Meeting : std::uint8_t {
   kResume,    // `trireme train`, and each start of `trireme run`: from a folder or from a partner's copy
   kInitFrom,  // model.init_from
@@ -40,7 +40,7 @@ enum class DataRule : std::uint8_t {
   kNotCompared,
   kFollowed,             // the checkpoint decides
   kComparedWithWeights,  // where the weights are opened, with the rest of the model
-  kChecksum,             // what is used lies in the checkpoint, under the checksums of its manifest
+  kChecksum,             // the checksums of the manifest cover the file that is used
   kWarned,
   kRefusedUnlessMeant,  // checkpoint.new_data = true says that the difference is meant
   kRefused,
@@ -62,16 +62,16 @@ struct DataFactRow {
 };
 std::span<const DataFactRow> data_fact_rows();
 
-/// What a checkpoint meets, and the places for messages.
+/// The data that a checkpoint meets, with its places for messages.
 struct MetData {
   std::string checkpoint;  // its folder
   DataRecord data;         // what is not known is not compared
   std::string train, eval, tokenizer, classes;
-  bool new_data = false;      // checkpoint.new_data
+  bool new_data = false;       // checkpoint.new_data
   bool lacks_classes = false;  // it may have the first of the checkpoint's classes alone
 };
 
-/// Of a job that trains, or of one that only evaluates. `checkpoint` may be empty: none is met.
+/// The data of a job that trains, or that only evaluates. An empty `checkpoint`: none is met.
 MetData met_by_training(const JobConfig& config, const JobData& data, const std::string& checkpoint);
 MetData met_by_evaluation(const JobConfig& config, const JobData& data, const std::string& checkpoint);
 

@@ -1,4 +1,4 @@
-// What a checkpoint knows of the data that it was trained on. data_check.h compares it with other data.
+// The record of a checkpoint about the data that it was trained on. data_check.h compares it with other data.
 #pragma once
 
 #include <array>
@@ -27,12 +27,12 @@ TokenizerRecord read_tokenizer_record(const std::string& kind, const std::filesy
                                       std::int64_t vocab_size = 0);
 TokenizerRecord record_of(const Tokenizer& tokenizer);
 
-/// What is not known agrees with everything.
+/// An unknown tokenizer agrees with all.
 bool is_same(const TokenizerRecord& a, const TokenizerRecord& b);
 /// "bpe of 300 tokens, hash 00c0ffee00c0ffee"
 std::string to_string(const TokenizerRecord& tokenizer);
 
-/// What the network sees of a picture beside its augmentation.
+/// The view of a picture beside its augmentation.
 struct ImageRecord {
   std::int64_t size = 0;
   double center = 1.0;
@@ -55,7 +55,7 @@ struct DataRecord {
 /// elsewhere in it, where builds before this one look for them.
 nlohmann::json to_json(const DataRecord& record);
 
-/// Of the content of a manifest in `folder`, with its job, of any build. Throws.
+/// Reads the content of a manifest in `folder`, of any build; `config` is its job. Throws.
 DataRecord read_data_record(const nlohmann::json& content, const JobConfig& config,
                             const std::filesystem::path& folder);
 
