@@ -40,14 +40,16 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
           "A run that goes on from a checkpoint does not read it.")
       .add("new_head", &M::new_head, any(),
            "The layer that makes classes starts from `train.seed` although `init_from` has one: fine-tuning "
-           "for other classes. With `init_from`; for images, and for documents with `task` = classify. Without "
+           "for other classes. With `init_from`; for images, and for documents with `task` = classify. "
+           "Without "
            "it, classes that have names in the data and in `init_from` are matched by name.")
       .add("task", &M::task,
            "`mlm`: masked language modelling. `classify`: a class for each document, of `data.kind` = "
            "documents, "
            "with a head of its own: `init_from` takes the encoder then, also of a model of the other task.")
       .add("classes", &M::classes, count_from(0),
-           "Classes of the images, or of documents with `task` = classify. 0: those of `from`; without it, those "
+           "Classes of the images, or of documents with `task` = classify. 0: those of `from`; without it, "
+           "those "
            "that the network was published for, 1000 or 10, or those of the documents.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
            "Part of a label that is spread over all classes, in training.")

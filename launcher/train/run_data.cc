@@ -55,8 +55,7 @@ void meet_data(TrainingRun& run) {
     run.record = met.data;
     // Those of the checkpoint may be more than those of the data.
     run.record.class_names = run.resumed.data.class_names;
-    if (run.record.class_names.empty())
-      run.record.class_names = classes_of_training(config, run.data).names;
+    if (run.record.class_names.empty()) run.record.class_names = classes_of_training(config, run.data).names;
   });
   run.data_changes = std::move(changes);
   // The first rank of each machine has read the data, and knows.

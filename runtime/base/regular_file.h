@@ -26,7 +26,7 @@ class RegularFile {
   std::size_t size_ = 0;
 };
 
-/// "data/a.bin does not exist (working directory: /home/me)", for a relative path; an absolute one stands
+/// "data/a.bin does not exist (working directory: /jobs)", for a relative path; an absolute one stands
 /// alone.
 std::string describe_missing(const std::filesystem::path& path);
 

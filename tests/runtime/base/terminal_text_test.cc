@@ -9,7 +9,9 @@ namespace trireme {
 namespace {
 
 TEST(TerminalText, WritingOfAnyLanguageStaysAsItIs) {
-  for (const char* text : {"", "a\tb\nc", "Größe 模型 модель 🚢", "\u00A0"})
+  for (const char* text :
+       {"", "a\tb\nc", "Gr\u00f6\u00dfe \u6a21\u578b \u043c\u043e\u0434\u0435\u043b\u044c \U0001f6a2",
+        "\u00A0"})
     EXPECT_EQ(terminal_text(text), text);
 }
 
