@@ -179,15 +179,13 @@ void HfConfig::settle(std::span<const HfIdleKeys> idle) const {
             return read.starts_with(name + ".");
           });
       if (is_opened) self(self, value, name + ".");
-      if (reading_->keys.contains(name) || is_nothing(value)) continue;
-      if (std::ranges::find(kRefusedHfKeys, name) != kRefusedHfKeys.end()) refuse(name, "models without it");
+      if (reading_->keys.contains(name)) continue;
       const HfIdleKeys* found = find_idle(idle, name);
       if (found == nullptr) found = find_idle(kIdleHfKeys, name);
-      if (found == nullptr) {
-        unknown.push_back(shown(name, value));
-      } else {
-        reading_->idle[name] = found->reason;
-      }
+      if (found != nullptr) reading_->idle[name] = found->reason;
+      if (found != nullptr || is_nothing(value)) continue;
+      if (std::ranges::find(kRefusedHfKeys, name) != kRefusedHfKeys.end()) refuse(name, "models without it");
+      unknown.push_back(shown(name, value));
     }
   };
   visit(visit, values_, prefix_);

@@ -39,7 +39,7 @@ std::vector<float> logits_of(const std::filesystem::path& place, const HostBatch
   if (std::filesystem::exists(place / kHfConfigFile)) {
     const JobConfig job = job_of_folder(place);
     Engine engine = engine_of(job);
-    load_model(engine, *open_initial_weights(job.model));
+    load_model(engine, *open_initial_weights(job.model).source);
     return engine.context().to_host(engine.infer(batch));
   }
   const Checkpoint checkpoint = open_checkpoint_or_run(place);

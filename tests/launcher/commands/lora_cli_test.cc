@@ -134,7 +134,7 @@ std::vector<float> logits_of_folder(const std::filesystem::path& folder) {
   job.data.kind = DataKind::kSynthetic;
   job = resolve(job);
   Engine engine = engine_of(job);
-  load_model(engine, *open_initial_weights(job.model));
+  load_model(engine, *open_initial_weights(job.model).source);
   return engine.context().to_host(engine.infer(inputs_of(job.model)));
 }
 

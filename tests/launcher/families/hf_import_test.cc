@@ -193,6 +193,10 @@ class HfImport : public ::testing::TestWithParam<const char*> {
     JobConfig job;
     job.data.kind = DataKind::kSynthetic;
     job.model = model_of_hf_folder(folder_.path());
+    if (job.model.task == ModelTask::kClassify) {
+      job.data.kind = DataKind::kDocuments;
+      job.data.train = "documents";
+    }
     return resolve(job);
   }
 

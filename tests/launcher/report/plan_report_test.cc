@@ -378,7 +378,7 @@ TEST(PlanReport, BatchMustDivide) {
   JobConfig config = synthetic_job();
   config.train.global_batch = 15;  // no whole number of micro-batches of 2
   EXPECT_THAT(with_keys(error_message([&] { make_plan_report(config, 3); })),
-              HasSubstr("train.global_batch = 12 or 18"));
+              HasSubstr("train.global_batch = 14 or 16"));
 }
 
 }  // namespace
