@@ -141,7 +141,7 @@ TEST(CheckpointState, RefusesAnotherModel) {
   shallower.layers = 1;
   expect_refused(
       build_gpt(shallower), options(), folder.path(),
-      "holds the tensor 'blocks.1.attention.qkv.weight', which this model and optimizer do not have");
+      "holds the tensor 'blocks.1.attention.out.bias', which this model and optimizer do not have");
   GptConfig wider = testing::tiny_gpt_config();
   wider.vocab = 62;
   expect_refused(build_gpt(wider), options(), folder.path(),

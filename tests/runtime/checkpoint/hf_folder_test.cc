@@ -465,7 +465,7 @@ TEST_F(HfFolder, ConfigurationsNameFileAndKey) {
   }
 }
 
-TEST(HfFolder, WeightsOfOtherFormatsAreNamed) {
+TEST(HfFolderFormats, WeightsOfOtherFormatsAreNamed) {
   const TemporaryFolder folder;
   const auto refusal = [&] { return message_of([&] { HfSource(folder.path(), small_model()); }); };
   EXPECT_THAT(refusal(), HasSubstr("weights in other formats are not read"));
