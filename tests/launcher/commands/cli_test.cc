@@ -242,7 +242,7 @@ TEST_F(Cli, BadJobs) {
   EXPECT_THAT(refusal({"train", job, "--set", "precision.ops={atention=\"fp32\"}"}),
               HasSubstr("no op 'atention'; did you mean 'attention'?"));
   EXPECT_THAT(refusal({"train", job, "--set", "train.global_batch=10"}),
-              HasSubstr("train.global_batch = 8 or 16 would do"));
+              HasSubstr("train.global_batch = 8 or 16, or"));
   testing::write_file(scratch_ / "typo.toml", "[model]\nsize = \"124m\"\n[trian]\n");
   EXPECT_THAT(refusal({"train", "typo.toml"}),
               StartsWith("trireme: error: typo.toml:3:2: unknown section [trian]"));

@@ -53,7 +53,9 @@ TEST_F(Forecast, ScalesAJobOverRanks) {
   EXPECT_EQ(first["weak"]["efficiency"], 1);
   EXPECT_EQ(last["ranks"], 16);
   EXPECT_TRUE(last["strong"].is_null());  // 16 samples do not make 16 micro-batches of 2
-  EXPECT_THAT(last["strong_refusal"].get<std::string>(), HasSubstr("train.global_batch = 16 is not"));
+  EXPECT_THAT(last["strong_refusal"].get<std::string>(),
+              HasSubstr("train.global_batch = 16 has 8 micro-batches of train.micro_batch = 2, fewer than "
+                        "the 16 data ranks"));
   EXPECT_FALSE(last.contains("weak_refusal"));
   EXPECT_THAT(run(command("free.toml", {"--scale", "8..16"})).out, HasSubstr("\n16 ranks, strong: "));
   EXPECT_LT(last["weak"]["efficiency"], 1);

@@ -326,7 +326,7 @@ TEST_F(ImageCli, AModelLeavesAndComesBack) {
   ASSERT_EQ(run(train("large", {"model.name=resnet56", "train.steps=1"})).exit_code, 0);
   ASSERT_EQ(run({"export", "large", "--out", "large.safetensors"}).exit_code, 0);
   EXPECT_THAT(refusal(train("x", {"model.init_from=large.safetensors"})),
-              HasSubstr("large.safetensors holds the tensor 'layer1.3.conv1.weight', which this model"));
+              HasSubstr("large.safetensors holds the tensor 'layer1.3.bn1.bias', which this model"));
   EXPECT_THAT(refusal(train("x", {"model.init_from=model.safetensors", "model.classes=3",
                                   "data.kind=synthetic", "data.train=", "data.eval="})),
               HasSubstr("tensor 'fc.weight' is F32 [2, 64], this model needs F32 [3, 64]"));

@@ -254,7 +254,7 @@ TEST_F(TrainCli, DataIsRefusedBeforeStepOne) {
   EXPECT_THAT(refusal(train("run", {"data.train=cut.bin", "model.vocab=256"})),
               AllOf(HasSubstr("cut.bin"), HasSubstr("truncated")));
   EXPECT_THAT(refusal(train("run", {"train.global_batch=10"})),
-              HasSubstr("train.global_batch = 8 or 12 would do"));
+              HasSubstr("train.global_batch = 8 or 12, or"));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "run"));
 }
 
