@@ -43,6 +43,8 @@ constexpr std::array kRefused{
     RefusedKeys{"parallel.recompute_every", "an evaluation runs no backward pass"},
     RefusedKeys{"parallel.schedule", "an evaluation runs no backward pass"},
     RefusedKeys{"parallel.chunks", "an evaluation runs no backward pass"},
+    RefusedKeys{"parallel.tensor", "an evaluation ranks classes in whole logits"},
+    RefusedKeys{"parallel.sequence", "an evaluation ranks classes in whole logits"},
     RefusedKeys{"parallel.cuda_graph", "an evaluation records no step"},
     RefusedKeys{"parallel.tune_products", "an evaluation measures no products"},
 };

@@ -282,12 +282,10 @@ def draw_layout(numbers, job, num_blocks):
 
 def draw_evaluation(numbers, job, num_blocks):
     """On fewer or more ranks than trained it; its keys are those that an evaluation takes."""
-    shared = math.gcd(job["model"].get("tensor_chunks", 1), job["model"].get("kv_heads", job["model"].get("heads", 1)))
-    tensor = 2 if shared % 2 == 0 and numbers.random() < 0.4 else 1
     stages = 2 if num_blocks >= 2 and numbers.random() < 0.3 else 1
-    keys = {"parallel.zero": numbers.randint(0, 3), "parallel.pipeline": stages, "parallel.tensor": tensor}
+    keys = {"parallel.zero": numbers.randint(0, 3), "parallel.pipeline": stages}
     ema = job["train"].get("ema", 0.0) > 0 and numbers.random() < 0.5
-    return Evaluation(tensor * stages * numbers.choice([1, 1, 2, 3]), keys, ema)
+    return Evaluation(stages * numbers.choice([1, 1, 2, 3]), keys, ema)
 
 
 def draw_run(numbers, job, num_blocks):

@@ -386,9 +386,9 @@ TEST_F(TrainCli, EvaluationsTakeOtherLayouts) {
       refusal(evaluate({"optimizer.lr=1"})),
       HasSubstr("--set optimizer.lr=1: trireme eval does not take optimizer.lr: an evaluation updates "
                 "no weights"));
-  for (const std::string key :
-       {"model.layers=2", "train.steps=3", "data.train=tokens", "precision.grad_dtype=bf16",
-        "parallel.recompute_every=1", "checkpoint.every=1", "log.every=1", "parallel=auto"}) {
+  for (const std::string key : {"model.layers=2", "train.steps=3", "data.train=tokens",
+                                "precision.grad_dtype=bf16", "parallel.recompute_every=1",
+                                "parallel.tensor=2", "checkpoint.every=1", "log.every=1", "parallel=auto"}) {
     EXPECT_THAT(refusal(evaluate({key})),
                 HasSubstr("trireme eval does not take " + key.substr(0, key.find('='))));
   }
