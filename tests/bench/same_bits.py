@@ -28,7 +28,7 @@ RESNET = {"model.name": "resnet20", "data.kind": "synthetic", "data.eval": "synt
 CHUNKS = {"model.hidden": 32, "model.heads": 8, "model.tensor_chunks": 8}
 MODELS = {"gpt": GPT, "untied": GPT | UNTIED, "chunks": GPT | CHUNKS, "resnet": RESNET}
 PRECISIONS = {"fp32": {}, "tf32": {"precision.mode": "tf32"}, "bf16": {"precision.mode": "bf16"},
-              "fp16": {"precision.mode": "fp16", "precision.scale_init": 2.0 ** 40},
+              "fp16": {"precision.mode": "fp16", "precision.scale_init": 2.0 ** 18},
               "fp16-grad": {"precision.mode": "fp16", "precision.grad_dtype": "fp16"}}
 OPTIMIZERS = {"adamw": {"optimizer.name": "adamw", "optimizer.weight_decay": 0.1},
               "sgd": {"optimizer.name": "sgd", "optimizer.grad_clip": 0.0}}
