@@ -44,7 +44,7 @@ struct ExportArguments {
   bool force = false;
 };
 
-/// Of a file that this command wrote, and may replace.
+/// Marks a file that this command wrote and may replace.
 constexpr const char* kWriterMetadata = "trireme.writer";
 constexpr const char* kWriter = "trireme export";
 
