@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kMsOfARate = 20;
+constexpr double kRoughMsOfARate = 20;
 constexpr double kWaitingShare = 0.1;  // as measured of four ranks on two cores
 constexpr double kLaunchUs = 3;        // of a small call on a CPU, of a kernel on a GPU
 
@@ -60,7 +60,7 @@ void add_rates(const MeasuredRank& rank, double ms, ClusterDevice& device) {
 
 Cluster rough_cluster(const MeasuredRank& rank, const RoughRanks& ranks) {
   ClusterDevice device;
-  add_rates(rank, kMsOfARate, device);
+  add_rates(rank, kRoughMsOfARate, device);
   // Ranks that took turns on the cores while they measured are faster when they have cores of their own.
   const double turns = rank.cores > 0 ? double(ranks.at_once) * rank.threads / rank.cores : 1;
   for (auto& [math, tflops] : device.peak_tflops) tflops *= std::max(turns, 1.0);

@@ -16,12 +16,12 @@
 namespace trireme {
 namespace {
 
-struct Arguments {
+struct ReportArguments {
   std::vector<std::string> runs;
   std::string out;
 };
 
-ExitCode write_report(const Arguments& arguments) {
+ExitCode write_report(const ReportArguments& arguments) {
   TRIREME_CHECK(arguments.out.ends_with(".html"), "--out {}: a report is an HTML file; name it FILE.html",
                 arguments.out);
   const auto runs = find_runs(arguments.runs);
@@ -33,7 +33,7 @@ ExitCode write_report(const Arguments& arguments) {
 }  // namespace
 
 void add_report_command(CLI::App& app, Command& chosen) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ReportArguments>();
   CLI::App* command = app.add_subcommand(
       "report", "Write curves, events and configuration of runs into one HTML file, to send or to keep");
   command->add_option("RUN", arguments->runs, "Output folders of runs, or folders of such folders")

@@ -20,7 +20,7 @@
 namespace trireme {
 namespace {
 
-struct Arguments {
+struct TopArguments {
   std::string run;
   double every_s = 1;
   bool once = false;
@@ -35,7 +35,7 @@ bool wait_for(double seconds, const sigset_t& signals) {
   return sigtimedwait(&signals, nullptr, &time) < 0;
 }
 
-ExitCode show_run(const Arguments& arguments) {
+ExitCode show_run(const TopArguments& arguments) {
   const auto folder = find_run(arguments.run);
   const std::string name = display_names({folder}).front();
   sigset_t signals;
@@ -70,7 +70,7 @@ ExitCode show_run(const Arguments& arguments) {
 }  // namespace
 
 void add_top_command(CLI::App& app, Command& chosen) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TopArguments>();
   CLI::App* command =
       app.add_subcommand("top", "Show a run's figures and ranks in the terminal until it ends, or Ctrl-C");
   command->add_option("RUN", arguments->run, "Output folder of a run")->required();

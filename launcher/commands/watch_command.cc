@@ -16,12 +16,12 @@
 namespace trireme {
 namespace {
 
-struct Arguments {
+struct WatchArguments {
   std::vector<std::string> runs;
   std::string listen = "127.0.0.1:8080";
 };
 
-ExitCode watch_runs(const Arguments& arguments) {
+ExitCode watch_runs(const WatchArguments& arguments) {
   // Before the server's thread is made, which must not take them.
   sigset_t signals;
   sigemptyset(&signals);
@@ -45,7 +45,7 @@ ExitCode watch_runs(const Arguments& arguments) {
 }  // namespace
 
 void add_watch_command(CLI::App& app, Command& chosen) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<WatchArguments>();
   CLI::App* command = app.add_subcommand("watch", "Serve a live page of one run, or of several compared");
   command->add_option("RUN", arguments->runs, "Output folders of runs, or folders of such folders")
       ->required();

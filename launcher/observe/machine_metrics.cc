@@ -8,8 +8,7 @@
 namespace trireme {
 namespace {
 
-constexpr auto kGauge = MetricType::kGauge;
-constexpr auto kCounter = MetricType::kCounter;
+using enum MetricType;
 
 /// A family with a sample for each card that has the reading; nothing where none has it.
 template <class Read>

@@ -3,8 +3,7 @@
 namespace trireme {
 namespace {
 
-constexpr auto kGauge = MetricType::kGauge;
-constexpr auto kCounter = MetricType::kCounter;
+using enum MetricType;
 constexpr double kSecondsPerMs = 1e3;  // divided by, as 1 / 1000 has no exact double
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr int kTag = 1;  // of this module alone
 
@@ -55,7 +55,7 @@ PartnerRestore::PartnerRestore(PartnerRing ring, const Refusal& refusal)
 
 // Each host's first rank tells what the host has; rank 0's shards tell what the checkpoint is.
 void PartnerRestore::gather() {
-  Json mine = Json::array();
+  SortedJson mine = SortedJson::array();
   for (const PartnerFolder::Shard& shard : shards_) {
     const ShardHeader& header = shard.header;
     mine.push_back({{"run", header.run},
@@ -71,7 +71,7 @@ void PartnerRestore::gather() {
   }
   const auto texts = ring_.comm->all_gather_strings(ring_.is_first_of_host() ? mine.dump() : "[]");
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    for (const Json& shard : Json::parse(texts[rank])) {
+    for (const SortedJson& shard : SortedJson::parse(texts[rank])) {
       Saved& saved = saved_[shard["save"].get<std::string>()];
       const auto of_rank = shard["rank"].get<std::size_t>(), num_ranks = shard["ranks"].get<std::size_t>();
       if (saved.holders.empty()) {
@@ -87,7 +87,7 @@ void PartnerRestore::gather() {
       if (of_rank != 0) continue;
       saved.header.content = shard["content"];
       saved.header.files.clear();
-      for (const Json& file : shard["files"])
+      for (const SortedJson& file : shard["files"])
         saved.header.files.push_back({file["name"].get<std::string>(), file["bytes"].get<std::uint64_t>()});
     }
   }
@@ -137,7 +137,7 @@ const PartnerFolder::Shard* PartnerRestore::local(const std::string& save, int r
 // Each host reads what it has, its ranks their part of it.
 void PartnerRestore::verify(const std::string& save) {
   Saved& saved = saved_.at(save);
-  Json damaged = Json::array();
+  SortedJson damaged = SortedJson::array();
   for (int rank = 0; rank < saved.header.num_ranks; ++rank) {
     const PartnerFolder::Shard* shard = local(save, rank);
     if (shard == nullptr || handler(host_, rank) != ring_.comm->rank()) continue;
@@ -149,7 +149,7 @@ void PartnerRestore::verify(const std::string& save) {
   }
   const auto texts = ring_.comm->all_gather_strings(damaged.dump());
   for (std::size_t by = 0; by < texts.size(); ++by) {
-    for (const Json& one : Json::parse(texts[by])) {
+    for (const SortedJson& one : SortedJson::parse(texts[by])) {
       const int host = ring_.hosts[by];
       std::erase(saved.holders[one["rank"].get<std::size_t>()], host);
       if (ring_.comm->rank() == 0)

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr auto kPoll = std::chrono::milliseconds(20);
+constexpr auto kHostPoll = std::chrono::milliseconds(20);
 // A host that is loaded, or far; ssh gives up later.
 constexpr std::chrono::seconds kTimeToAnswer{30};
 // Of hosts that have answered before, while a job waits to be started again.
@@ -68,7 +68,7 @@ void HostPool::examine(Strictness strictness) {
                                                       : Clock::duration(kTimeToAnswerAgain));
   while (!probe.poll() && Clock::now() < until) {
     options_.while_waiting();
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kHostPoll);
   }
   take_answers(probe);
   if (strictness == Strictness::kLeaveOut) return;

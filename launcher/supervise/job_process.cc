@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kPoll = std::chrono::milliseconds(20);
+constexpr auto kProcessPoll = std::chrono::milliseconds(20);
 
 /// What posix_spawn() wants to be told, released at the end.
 struct SpawnSettings {
@@ -116,14 +116,14 @@ int end_tagged(const std::string& tag, std::chrono::milliseconds patience) {
   const auto until = Clock::now() + patience;
   std::vector<int> left = tagged_processes(tag);
   while (!left.empty() && Clock::now() < until) {
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kProcessPoll);
     left = tagged_processes(tag);
   }
   const auto ended = static_cast<int>(left.size());
   // Until the last is gone: one that was being born may have been missed.
   for (int round = 0; round < 250 && !left.empty(); ++round) {
     for (const int process : left) kill(process, SIGKILL);
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kProcessPoll);
     left = tagged_processes(tag);
   }
   return ended;

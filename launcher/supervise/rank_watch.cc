@@ -16,7 +16,7 @@ namespace {
 constexpr auto kWhileTheyCome = std::chrono::milliseconds(100);
 constexpr auto kAfterwards = std::chrono::seconds(1);
 
-constexpr std::string_view kError = "trireme: error: ";
+constexpr std::string_view kErrorStart = "trireme: error: ";
 
 }  // namespace
 
@@ -54,7 +54,7 @@ std::optional<std::string> RankWatch::last_word() const {
   for (const SharedBoard& one : boards_) {
     auto word = one.last_word->read();
     if (!word) continue;
-    if (word->starts_with(kError)) word->erase(0, kError.size());
+    if (word->starts_with(kErrorStart)) word->erase(0, kErrorStart.size());
     return fmt::format("host {}: {}", host_, *word);
   }
   return std::nullopt;

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr auto kRestartPoll = std::chrono::milliseconds(50);
 constexpr auto kRenewal = std::chrono::seconds(5);
 constexpr auto kHostsAgain = std::chrono::seconds(1);
 // A job that was told to stop finishes its step and saves a checkpoint.
@@ -127,7 +127,7 @@ void Supervisor::end_orphan() {
   const auto until = Clock::now() + kTimeToStop;
   while (writer_state(attempt.process) == WriterState::kAlive && Clock::now() < until) {
     lease_->renew();
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kRestartPoll);
   }
   const int killed = end_tagged(attempt.tag, kTimeToFollow);
   const std::string how = killed > 0 ? fmt::format("{} of its processes were killed", killed)
@@ -248,7 +248,7 @@ void Supervisor::react_to_signals(const JobProcess& job) {
 
 // What is seen when mpirun is gone, or was told to go, says nothing of the ranks.
 void Supervisor::look_at_ranks(RankWatch& ranks, JobProcess& job) {
-  const auto word = ranks.wait(kPoll);
+  const auto word = ranks.wait(kRestartPoll);
   if (!word || num_signals_ > 1 || job.poll()) return;
   verdict_ = *word;
   history_.note("verdict", verdict_);
@@ -381,7 +381,7 @@ bool Supervisor::wait(std::chrono::milliseconds delay) {
   while (Clock::now() < until) {
     if (inbox_.take() != 0) return false;
     lease_->renew();
-    std::this_thread::sleep_for(kPoll);
+    std::this_thread::sleep_for(kRestartPoll);
   }
   return true;
 }

@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 std::uint64_t hash_of(std::span<const std::byte> bytes) {
   ByteHash hash;
@@ -25,25 +25,25 @@ std::string hash_text(std::uint64_t hash) {
   return fmt::format("{:016x}", hash);
 }
 
-Json to_json(const std::optional<DataFingerprint>& fingerprint) {
+SortedJson to_json(const std::optional<DataFingerprint>& fingerprint) {
   if (!fingerprint) return nullptr;
   return {{"contents", fingerprint->contents},
           {"hash", hash_text(fingerprint->hash)},
           {"names_hash", hash_text(fingerprint->names_hash)}};
 }
 
-std::uint64_t hash_in(const Json& json, const char* key) {
+std::uint64_t hash_in(const SortedJson& json, const char* key) {
   return std::stoull(json.at(key).get<std::string>(), nullptr, 16);
 }
 
-std::optional<DataFingerprint> fingerprint_in(const Json& json) {
+std::optional<DataFingerprint> fingerprint_in(const SortedJson& json) {
   if (json.is_null()) return std::nullopt;
   return DataFingerprint{.contents = json.at("contents").get<std::string>(),
                          .hash = hash_in(json, "hash"),
                          .names_hash = hash_in(json, "names_hash")};
 }
 
-std::int64_t count_in(const Json& json, const char* key) {
+std::int64_t count_in(const SortedJson& json, const char* key) {
   const auto count = read_integer<std::int64_t>(json, key);
   TRIREME_CHECK(count >= 0, "{} = {} is negative", key, count);
   return count;
@@ -86,7 +86,7 @@ std::string to_string(const TokenizerRecord& tokenizer) {
   return text;
 }
 
-Json to_json(const DataRecord& record) {
+SortedJson to_json(const DataRecord& record) {
   return {
       {"samples", record.samples},
       {"pass_samples", record.pass_samples},
@@ -95,7 +95,7 @@ Json to_json(const DataRecord& record) {
       {"tokenizer", {{"hash", hash_text(record.tokenizer.hash)}, {"vocab", record.tokenizer.vocab_size}}}};
 }
 
-DataRecord read_data_record(const Json& content, const JobConfig& config, const fs::path& folder) {
+DataRecord read_data_record(const SortedJson& content, const JobConfig& config, const fs::path& folder) {
   DataRecord record{.class_names = content.value("class_names", std::vector<std::string>()),
                     .images = image_record(config.data)};
   const std::string kind = content.at("tokenizer").get<std::string>();
@@ -108,7 +108,7 @@ DataRecord read_data_record(const Json& content, const JobConfig& config, const 
   record.pass_samples = count_in(*found, "pass_samples");
   record.train = fingerprint_in(found->at("train"));
   record.eval = fingerprint_in(found->at("eval"));
-  const Json& tokenizer = found->at("tokenizer");
+  const SortedJson& tokenizer = found->at("tokenizer");
   record.tokenizer = {
       .kind = kind, .hash = hash_in(tokenizer, "hash"), .vocab_size = count_in(tokenizer, "vocab")};
   return record;

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr int kHexDigits = 16;  // of a word
 
@@ -56,7 +56,7 @@ Transpose transpose_of(bool transposed) {
   return transposed ? Transpose::kYes : Transpose::kNo;
 }
 
-Json to_json(const Product& product, const ProductChoice& choice) {
+SortedJson to_json(const Product& product, const ProductChoice& choice) {
   return {{"m", product.m},
           {"n", product.n},
           {"k", product.k},
@@ -78,7 +78,7 @@ Json to_json(const Product& product, const ProductChoice& choice) {
           {"first_us", choice.first_us}};
 }
 
-Product product_of(const Json& json) {
+Product product_of(const SortedJson& json) {
   return {.m = read_integer<std::int64_t>(json, "m"),
           .n = read_integer<std::int64_t>(json, "n"),
           .k = read_integer<std::int64_t>(json, "k"),
@@ -94,7 +94,7 @@ Product product_of(const Json& json) {
           .alignment = read_integer<int>(json, "alignment")};
 }
 
-ProductChoice choice_of(const Json& json) {
+ProductChoice choice_of(const SortedJson& json) {
   return {.algorithm = algorithm_of(json.at("algorithm").get<std::string>()),
           .description = json.at("description").get<std::string>(),
           .candidate = read_integer<int>(json, "candidate"),
@@ -103,7 +103,7 @@ ProductChoice choice_of(const Json& json) {
           .first_us = json.at("first_us").get<double>()};
 }
 
-std::string checksum_of(const Json& content) {
+std::string checksum_of(const SortedJson& content) {
   const std::string text = content.dump();
   ByteHash hash;
   hash.update(std::as_bytes(std::span(text)));
@@ -125,8 +125,8 @@ ProductFacts product_facts(const ProductFacts& all) {
   return facts;
 }
 
-Json to_json(const MeasuredProducts& products) {
-  Json content{{"facts", products.facts}, {"products", Json::array()}};
+SortedJson to_json(const MeasuredProducts& products) {
+  SortedJson content{{"facts", products.facts}, {"products", SortedJson::array()}};
   for (const auto& [product, choice] : products.choices) {
     content["products"].push_back(to_json(product, choice));
   }
@@ -134,18 +134,18 @@ Json to_json(const MeasuredProducts& products) {
   return content;
 }
 
-MeasuredProducts products_of(const Json& json) {
+MeasuredProducts products_of(const SortedJson& json) {
   try {
-    Json content = json;
+    SortedJson content = json;
     const std::string checksum = content.at("checksum").get<std::string>();
     content.erase("checksum");
     TRIREME_CHECK(checksum_of(content) == checksum, "its checksum is {}, and says {}", checksum_of(content),
                   checksum);
     MeasuredProducts products{.facts = content.at("facts").get<ProductFacts>(), .choices = {}};
-    for (const Json& one : content.at("products"))
+    for (const SortedJson& one : content.at("products"))
       products.choices.insert_or_assign(product_of(one), choice_of(one));
     return products;
-  } catch (const Json::exception& error) {
+  } catch (const SortedJson::exception& error) {
     throw Error(ErrorCode::kInvalidInput, error.what());
   }
 }

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::seconds(5);
 // Every rank has such a process, and one of them is enough: they do not come at the same time.
 constexpr auto kBetweenRanks = std::chrono::seconds(1);
-constexpr auto kPoll = std::chrono::milliseconds(50);
+constexpr auto kMpirunPoll = std::chrono::milliseconds(50);
 // mpirun takes a second SIGTERM within 5 s as the wish to end at once, with exit code 1.
 constexpr auto kBetweenSignals = std::chrono::milliseconds(300);
 
@@ -91,7 +91,7 @@ void watch(pid_t mpirun, int handle, int rank_alive, Clock::duration patience) {
   char joined = 0;
   if (read(rank_alive, &joined, 1) != 0) return;
   auto busy_until = Clock::now();
-  while (!has_ended(handle, kPoll)) {
+  while (!has_ended(handle, kMpirunPoll)) {
     if (has_living_child(mpirun)) busy_until = Clock::now();
     if (Clock::now() - busy_until > patience) return end_mpirun(mpirun, handle);
   }

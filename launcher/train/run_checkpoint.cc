@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 fs::path write_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
                           const std::optional<fs::path>& tokenizer_model) {

@@ -6,9 +6,9 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
-Json to_json(const std::optional<LossScaleState>& state) {
+SortedJson to_json(const std::optional<LossScaleState>& state) {
   if (!state) return nullptr;
   return {{"scale", state->scale},
           {"clean_steps", state->clean_steps},
@@ -16,7 +16,7 @@ Json to_json(const std::optional<LossScaleState>& state) {
           {"updates", state->updates}};
 }
 
-std::optional<LossScaleState> loss_scale_of(const Json& content) {
+std::optional<LossScaleState> loss_scale_of(const SortedJson& content) {
   const auto found = content.find("loss_scale");
   if (found == content.end() || found->is_null()) return std::nullopt;
   return LossScaleState{.scale = found->at("scale").get<float>(),
@@ -25,41 +25,41 @@ std::optional<LossScaleState> loss_scale_of(const Json& content) {
                         .updates = read_integer<std::int32_t>(*found, "updates")};
 }
 
-MeasuredProducts measured_of(const Json& content) {
+MeasuredProducts measured_of(const SortedJson& content) {
   const auto found = content.find("products");
   if (found == content.end() || found->is_null()) return {};
   return products_of(*found);
 }
 
-std::optional<SpikeState> spikes_of(const Json& content) {
+std::optional<SpikeState> spikes_of(const SortedJson& content) {
   const auto found = content.find("spikes");
   if (found == content.end() || found->is_null()) return std::nullopt;
   return spike_state_of(*found);
 }
 
-double number_or(const Json& value, double otherwise) {
+double number_or(const SortedJson& value, double otherwise) {
   return value.is_number() ? value.get<double>() : otherwise;
 }
 
 }  // namespace
 
-Json to_content(const RunState& state) {
+SortedJson to_content(const RunState& state) {
   return {{"loss", state.loss},
-          {"eval_loss", state.eval_loss ? Json(*state.eval_loss) : Json(nullptr)},
+          {"eval_loss", state.eval_loss ? SortedJson(*state.eval_loss) : SortedJson(nullptr)},
           {"evaluation_due", state.evaluation_due},
           {"state_hash", state.state_hash},
           {"loss_scale", to_json(state.loss_scale)},
           {"config", to_toml(state.config)},
           {"arithmetic", state.arithmetic},
-          {"products", state.products.choices.empty() ? Json(nullptr) : to_json(state.products)},
+          {"products", state.products.choices.empty() ? SortedJson(nullptr) : to_json(state.products)},
           {"class_names", state.data.class_names},
           {"tokenizer", state.data.tokenizer.kind},
           {"data", to_json(state.data)},
-          {"spikes", state.spikes ? to_json(*state.spikes) : Json(nullptr)}};
+          {"spikes", state.spikes ? to_json(*state.spikes) : SortedJson(nullptr)}};
 }
 
 RunState read_run_state(const Checkpoint& checkpoint) {
-  const Json& content = checkpoint.manifest.content;
+  const SortedJson& content = checkpoint.manifest.content;
   try {
     RunState state{
         .step = checkpoint.manifest.step,

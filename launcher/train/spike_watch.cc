@@ -14,16 +14,16 @@
 namespace trireme {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
-Json rollbacks_of(const std::filesystem::path& path) {
-  Json steps = Json::array();
+SortedJson rollbacks_of(const std::filesystem::path& path) {
+  SortedJson steps = SortedJson::array();
   std::ifstream file(path, std::ios::binary);
   int number = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
     if (file.eof()) break;  // a line that a dying run left unfinished
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const SortedJson line = SortedJson::parse(text, nullptr, /*allow_exceptions=*/false);
     const bool is_step = line.is_object() && line.contains("step") && line["step"].is_number_integer() &&
                          line["step"].get<std::int64_t>() >= 1;
     TRIREME_CHECK(
@@ -60,7 +60,7 @@ SpikeWatch::SpikeWatch(OnSpike policy, Communicator& comm, std::filesystem::path
   run_stage(comm, [&] {
     if (comm.rank() == 0) known = rollbacks_of(file_).dump();
   });
-  for (const Json& step : Json::parse(text_of_rank(comm, 0, known)))
+  for (const SortedJson& step : SortedJson::parse(text_of_rank(comm, 0, known)))
     rolled_back_.insert(step.get<std::int64_t>());
 }
 
@@ -99,7 +99,7 @@ SpikeWatch::Finding SpikeWatch::look(const StepResult& step) {
 void SpikeWatch::remember(const StepResult& step) const {
   remove_unfinished_line(file_);
   const std::string line =
-      Json{{"step", step.step}, {"loss", step.loss}, {"grad_norm", step.grad_norm}}.dump() + "\n";
+      SortedJson{{"step", step.step}, {"loss", step.loss}, {"grad_norm", step.grad_norm}}.dump() + "\n";
   std::ofstream file(file_, std::ios::binary | std::ios::app);
   file << line << std::flush;
   if (!file.good()) throw Error(ErrorCode::kRuntime, "cannot write {}", file_.string());

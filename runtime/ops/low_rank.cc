@@ -68,7 +68,7 @@ struct LowRankBackward {
   }
 };
 
-void check_shapes(const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& residual) {
+void check_low_rank_shapes(const Tensor& x, const Tensor& a, const Tensor& b, const Tensor& residual) {
   TRIREME_CHECK(a.shape().rank() == 2 && b.shape().rank() == 2 && x.shape().rank() >= 1 &&
                     x.shape().dim(-1) == a.shape().dim(1) && a.shape().dim(0) == b.shape().dim(1),
                 "low_rank: input {} does not fit A {} and B {} (want [..., K], [R, K] and [N, R])",
@@ -85,7 +85,7 @@ Tensor low_rank(Context& ctx, const Tensor& input, const Adapter& adapter, const
   const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
   const MathMode math = ctx.precision.math_of(OpKind::kLinear);
   const Tensor a = parameter(ctx, adapter.a, dtype), b = parameter(ctx, adapter.b, dtype);
-  check_shapes(input, a, b, residual_input);
+  check_low_rank_shapes(input, a, b, residual_input);
   const Tensor x = cast(ctx, input, dtype);
   const Tensor residual = residual_input.defined() ? cast(ctx, residual_input, dtype) : Tensor();
   const Tensor inner = ctx.empty(x.shape().with_last(a.shape().dim(0)), dtype);
