@@ -121,7 +121,7 @@ std::int64_t Tape::saved_bytes() const {
   std::int64_t bytes = 0;
   for (const auto& node : nodes_) {
     for (const Tensor& tensor : node->saved()) {
-      if (seen.insert(tensor.data()).second) bytes += tensor.size_bytes();
+      if (seen.insert(tensor.address()).second) bytes += tensor.size_bytes();
     }
   }
   return bytes;

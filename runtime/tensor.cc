@@ -11,7 +11,7 @@ Tensor::Tensor(std::shared_ptr<Allocator> allocator, const Shape& shape, DType d
       shape_(shape),
       dtype_(dtype) {}
 
-void* Tensor::data() const {
+void* Tensor::address() const {
   if (!buffer_.defined()) return nullptr;
   return static_cast<std::byte*>(buffer_.data()) + offset_elems_ * trireme::size_bytes(dtype_);
 }

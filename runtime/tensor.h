@@ -36,11 +36,20 @@ class Tensor {
   /// Tensors that share the memory, this one included.
   long use_count() const { return buffer_.use_count(); }
 
-  void* data() const;
-  TensorView view() const { return {data(), dtype_, shape_}; }
-  ConstTensorView const_view() const { return {data(), dtype_, shape_}; }
+  /// The elements, in the device's memory; nullptr: undefined. Throws Error(kInvalidInput) on the meta
+  /// device, where there are none.
+  void* data() const {
+    void* const first = address();
+    if (is_meta_address(first)) [[unlikely]]
+      throw_no_values(dtype_, shape_);
+    return first;
+  }
+  /// The address of the elements, on the meta device too: to compare and to pass on, never to read or write.
+  void* address() const;
+  TensorView view() const { return {address(), dtype_, shape_}; }
+  ConstTensorView const_view() const { return {address(), dtype_, shape_}; }
   /// [..., C] as rows [M, C].
-  TensorView rows() const { return {data(), dtype_, {shape_.num_rows(), shape_.dim(-1)}}; }
+  TensorView rows() const { return {address(), dtype_, {shape_.num_rows(), shape_.dim(-1)}}; }
   operator TensorView() const { return view(); }
   operator ConstTensorView() const { return const_view(); }
 

@@ -24,8 +24,8 @@ class MetaMemorySource final : public MemorySource {
   std::int64_t reserved_bytes() const override { return live_bytes_; }
 
  private:
-  // Above every address that user space maps, so that a stray access faults.
-  std::uintptr_t next_ = std::uintptr_t{1} << 60;
+  // No process maps these addresses, so a stray access faults.
+  std::uintptr_t next_ = kFirstMetaAddress;
   std::int64_t live_bytes_ = 0;
 };
 

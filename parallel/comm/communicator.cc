@@ -19,8 +19,8 @@ std::string describe(const Tensor& tensor) {
 }
 
 bool overlap(const Tensor& a, const Tensor& b) {
-  const auto* a_begin = static_cast<const std::byte*>(a.data());
-  const auto* b_begin = static_cast<const std::byte*>(b.data());
+  const auto* a_begin = static_cast<const std::byte*>(a.address());
+  const auto* b_begin = static_cast<const std::byte*>(b.address());
   return a_begin < b_begin + b.size_bytes() && b_begin < a_begin + a.size_bytes();
 }
 
@@ -221,7 +221,7 @@ Work Communicator::reduce_scatter(const Tensor& in, const Tensor& out, ReduceOp 
 
 Work Communicator::all_gather(const Tensor& in, const Tensor& out) {
   check_pair(CallKind::kAllGather, in, out, 1, size());
-  const bool own_piece = in.data() == static_cast<std::byte*>(out.data()) + rank() * in.size_bytes();
+  const bool own_piece = in.address() == static_cast<std::byte*>(out.address()) + rank() * in.size_bytes();
   TRIREME_CHECK(own_piece || !overlap(in, out),
                 "all_gather on rank {} of {}: in {} shares memory with out {} but is not its piece {}",
                 rank(), size(), describe(in), describe(out), rank());

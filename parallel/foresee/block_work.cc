@@ -37,7 +37,7 @@ std::vector<double> count_block_work(const BlockList& blocks, const SampleSpec& 
     ShapesOnly parameters(ctx, *block);
     ctx.parameters = &parameters;
     operations = 0.0;
-    activations = block->forward(ctx, activations, batch);
+    activations = forward_for_shapes(*block, ctx, activations, batch);
     work.push_back(operations);
   }
   return work;

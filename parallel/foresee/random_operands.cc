@@ -36,7 +36,7 @@ void RandomOperands::fill(TensorView memory) const {
   for (std::int64_t done = 0; done < num_elems;) {  // each copy doubles what is there
     const std::int64_t more = std::min(num_elems - done, std::max(done, kElems));
     const ConstTensorView src{done == 0 ? pattern.data : memory.data, memory.dtype, {more}};
-    const TensorView dst{memory.as<std::byte>() + done * elem_bytes, memory.dtype, {more}};
+    const TensorView dst{static_cast<std::byte*>(memory.data) + done * elem_bytes, memory.dtype, {more}};
     ctx_.backend->copy(ctx_.exec, dst, src);
     done += more;
   }

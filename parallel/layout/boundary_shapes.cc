@@ -63,7 +63,7 @@ std::vector<std::vector<TensorSpec>> BoundaryShapes::run(const Play& play) const
     StatisticShapes statistics(ctx, *blocks_[u]);
     ctx.parameters = &parameters;
     ctx.statistics = &statistics;
-    activations = blocks_[u]->forward(ctx, activations, batch);
+    activations = forward_for_shapes(*blocks_[u], ctx, activations, batch);
     std::vector<TensorSpec>& specs = outputs.emplace_back();
     for (const Tensor& tensor : activations) specs.push_back({tensor.shape(), tensor.dtype()});
   }

@@ -1,4 +1,4 @@
-// Parameters and running statistics of a block as far as the meta device looks at them.
+// Blocks on the meta device: parameters and running statistics without values, and a forward for its shapes.
 #pragma once
 
 #include "runtime/block.h"
@@ -37,5 +37,9 @@ class StatisticShapes final : public StatisticResolver {
   const Context& ctx_;
   const Block& block_;
 };
+
+/// Runs the block forward on the meta device. Throws what the block throws; an Error names the block.
+Activations forward_for_shapes(const Block& block, Context& ctx, const Activations& input,
+                               const Batch& batch);
 
 }  // namespace trireme

@@ -41,10 +41,10 @@ class EachMicroBatch final : public GradReduction {
     }
     // What has not joined a sum of an earlier round still lies in the receive buffer: a piece must not keep
     // it alive.
-    const auto* begin = static_cast<const std::byte*>(received.data());
+    const auto* begin = static_cast<const std::byte*>(received.address());
     const auto* end = begin + received.size_bytes();
     for (Tensor& entry : sum.sums) {
-      const auto* at = static_cast<const std::byte*>(entry.data());
+      const auto* at = static_cast<const std::byte*>(entry.address());
       if (at < begin || at >= end) continue;
       const Tensor own = ctx.empty({piece}, options_.dtype, MemoryCategory::kGradients);
       ctx.backend->copy(ctx.exec, own, entry);

@@ -99,7 +99,7 @@ std::uint64_t StateVerifier::checksum_of_owned(int group) const {
   const ParamStore& params = parts_.params;
   std::uint64_t all = checksum_of(params.master(group));
   const Tensor& working = params.working(group);
-  const bool is_own_copy = params.shards_parameters() && working.data() != params.master(group).data();
+  const bool is_own_copy = params.shards_parameters() && working.address() != params.master(group).address();
   if (is_own_copy) all = combine_checksums(all, checksum_of(working));
   if (parts_.layout.groups[static_cast<std::size_t>(group)].frozen) return all;
   for (std::size_t s = 0; s < params.state_names(group).size(); ++s) {

@@ -51,7 +51,7 @@ void StepGraph::upload(const RankPlan& plan, const StageMap& stages, int data_ra
   if (!step_.defined()) step_ = ctx_.empty({}, DType::kInt32, MemoryCategory::kBatch);
   if (!can_record()) return;
   ctx_.backend->copy_from_host(ctx_.exec, step_, &input.rng.step);
-  input.rng.device_step = static_cast<const std::uint32_t*>(step_.data());
+  input.rng.device_step = static_cast<const std::uint32_t*>(step_.address());
 }
 
 void StepGraph::reset() {

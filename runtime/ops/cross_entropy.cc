@@ -56,7 +56,7 @@ Tensor softmax_cross_entropy(Context& ctx, Tensor logits, const Tensor& targets,
     logits = copy;
   }
   const Tensor loss = ctx.empty({});
-  const ConstTensorView flat_targets{targets.data(), DType::kInt32, Shape{targets.num_elems()}};
+  const ConstTensorView flat_targets{targets.address(), DType::kInt32, Shape{targets.num_elems()}};
   ctx.run(
       SoftmaxCrossEntropyArgs{.logits = logits.rows(),
                               .targets = flat_targets,

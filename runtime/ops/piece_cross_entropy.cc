@@ -74,7 +74,7 @@ Tensor piece_cross_entropy(Context& ctx, std::vector<Tensor> logits, int chunks,
     TRIREME_CHECK(!record || piece.unique(),
                   "piece_cross_entropy: somebody else holds the logits of a chunk");
   }
-  const ConstTensorView flat_targets{targets.data(), DType::kInt32, Shape{targets.num_elems()}};
+  const ConstTensorView flat_targets{targets.address(), DType::kInt32, Shape{targets.num_elems()}};
   const Tensor statistics = statistics_of(ctx, logits, flat_targets, own, chunks);
   const Tensor loss = ctx.empty({});
   for (int i = 0; i < own.count; ++i) {
