@@ -20,6 +20,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/page_commands.h"
 #include "launcher/config/nearest_name.h"
+#include "launcher/host/address_space.h"
 #include "launcher/host/bus_error.h"
 #include "launcher/host/env.h"
 #include "launcher/host/error_report.h"
@@ -104,6 +105,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     if (launch.num_ranks > 1) rank = launch.rank;
     set_up_log(launch);
     refuse_small_stacks(find_small_stacks(stack_limit()));
+    refuse_small_address_space(address_space());
     report_bus_errors();
     std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of sizes is an error of its write then
     return parse_and_run(argc, argv, launch);

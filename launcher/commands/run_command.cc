@@ -1,5 +1,5 @@
-// trireme run JOB.toml [--ranks N|MIN:MAX] [--max-restarts N] [--hosts FILE] [--set key=value]... [--out DIR]
-//             [--spares K] [-- mpirun options]
+// trireme run JOB.toml [--ranks N|MIN:MAX] [--max-restarts N] [--max-disk-minutes M] [--hosts FILE]
+//             [--spares K] [--set key=value]... [--out DIR] [-- mpirun options]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -65,6 +65,10 @@ void add_run_command(CLI::App& app, Command& chosen) {
       "--hosts)");
   command->add_option("--max-restarts", options.max_restarts, "Restarts before it gives up (default: 20)")
       ->check(CLI::Range(0, 1 << 20));
+  command
+      ->add_option("--max-disk-minutes", options.max_disk_minutes,
+                   "Minutes that a full or failing disk is waited for before a restart (default: 60)")
+      ->check(CLI::Range(0.0, 1e6));
   command->add_option("--hosts", options.hosts,
                       "mpirun's host file, read again before each start and while fewer than "
                       "MAX ranks run");

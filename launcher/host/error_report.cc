@@ -30,7 +30,7 @@ Error as_error(const std::filesystem::filesystem_error& error) {
   const bool is_input =
       condition == std::errc::filename_too_long || condition == std::errc::too_many_symbolic_link_levels ||
       condition == std::errc::not_a_directory || condition == std::errc::no_such_file_or_directory ||
-      condition == std::errc::permission_denied;
+      condition == std::errc::permission_denied || condition == std::errc::read_only_file_system;
   std::string paths = error.path1().string();
   if (!error.path2().empty()) paths += " and " + error.path2().string();
   return {is_input ? ErrorCode::kInvalidInput : ErrorCode::kRuntime,

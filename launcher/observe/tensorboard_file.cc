@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launcher/observe/wire_format.h"
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -59,7 +60,11 @@ TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, double now
       folder / fmt::format("events.out.tfevents.{:010}.{:06}.{}.trireme", static_cast<std::int64_t>(now_s),
                            static_cast<std::int64_t>(now_s * 1e6) % 1000000, getpid());
   fd_ = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  TRIREME_CHECK(fd_ >= 0, "log.tensorboard: cannot write {}: {}", path_.string(), std::strerror(errno));
+  if (fd_ < 0) {
+    const int reason = errno;
+    throw Error(code_of_file_failure(reason), "log.tensorboard: cannot write {}: {}", path_.string(),
+                std::strerror(reason));
+  }
   std::string version;
   append_double(version, kEventWallTime, now_s);
   append_text(version, kEventFileVersion, "brain.Event:2");

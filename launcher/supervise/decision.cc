@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include "launcher/host/exit_code.h"
+#include "launcher/supervise/disk_wait.h"
+#include "runtime/base/disk_failure.h"
 
 namespace trireme {
 namespace {
@@ -15,6 +17,20 @@ bool is_failure(const Attempt& attempt) {
   return code != static_cast<int>(ExitCode::kDone) && code != static_cast<int>(ExitCode::kStopped);
 }
 
+// The disk may have room for the probe before a restart, and none for a checkpoint.
+bool is_disk_failure(const Attempt& attempt) {
+  return is_failure(attempt) && names_disk_failure(attempt.end->verdict);
+}
+
+std::chrono::milliseconds pause_for_disk(const std::vector<Attempt>& attempts) {
+  std::chrono::milliseconds paused{0}, pause{0};
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend() && is_disk_failure(*attempt); ++attempt) {
+    paused += pause;
+    pause = next_pause(paused);
+  }
+  return pause;
+}
+
 }  // namespace
 
 int num_failures_in_a_row(const std::vector<Attempt>& attempts) {
@@ -22,7 +38,7 @@ int num_failures_in_a_row(const std::vector<Attempt>& attempts) {
   std::optional<std::int64_t> step;  // of the last attempt that has an end
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
     // An attempt whose supervisor died says nothing of the step, for or against.
-    if (!attempt->end) continue;
+    if (!attempt->end || is_disk_failure(*attempt)) continue;
     if (!is_failure(*attempt) || attempt->end->step != step.value_or(attempt->end->step)) break;
     step = attempt->end->step;
     ++number;
@@ -50,9 +66,12 @@ Decision decide(const std::vector<Attempt>& attempts, const RestartLimits& limit
                                   limits.max_restarts)};
   if (code == ExitCode::kStopped)
     return {.kind = Kind::kRestart, .reason = "the job stopped early, with a checkpoint"};
-  return {.kind = Kind::kRestart,
-          .reason = fmt::format("exit code {} in step {}", end.exit_code, end.step),
-          .delay = kFirstDelay * (1 << (failures - 1))};
+  const std::string reason = fmt::format("exit code {} in step {}", end.exit_code, end.step);
+  if (is_disk_failure(attempts.back()))
+    return {.kind = Kind::kRestart,
+            .reason = reason + ", as the disk is full or fails",
+            .delay = pause_for_disk(attempts)};
+  return {.kind = Kind::kRestart, .reason = reason, .delay = kFirstDelay * (1 << (failures - 1))};
 }
 
 }  // namespace trireme

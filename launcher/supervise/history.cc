@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -97,6 +98,26 @@ Content read_content(const std::filesystem::path& path) {
   return result;
 }
 
+[[noreturn]] void fail_to_write(const std::filesystem::path& path, int reason) {
+  throw Error(ErrorCode::kRuntime, "cannot write {}: {}", path.string(), std::strerror(reason));
+}
+
+/// Appends all of `text` and syncs it, or leaves the file as it was. Returns 0, or the system's error number.
+int append_to(const std::filesystem::path& path, const std::string& text) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (fd < 0) return errno;
+  int reason = 0;
+  const off_t before = ::lseek(fd, 0, SEEK_END);
+  const ssize_t count = ::write(fd, text.data(), text.size());
+  if (count < 0 || (count == static_cast<ssize_t>(text.size()) && ::fsync(fd) != 0))
+    reason = errno;
+  else if (count < static_cast<ssize_t>(text.size()))
+    reason = ENOSPC;  // the rest of a full disk
+  if (reason != 0 && ::ftruncate(fd, before) != 0) reason = errno;
+  ::close(fd);
+  return reason;
+}
+
 std::filesystem::path history_file(const std::filesystem::path& folder) {
   return folder / "supervisor.jsonl";
 }
@@ -115,14 +136,16 @@ History::History(const std::filesystem::path& folder) : path_(history_file(folde
 }
 
 void History::append(const std::string& line) {
-  const int fd = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  const bool written = fd >= 0 &&
-                       ::write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size()) &&
-                       ::fsync(fd) == 0;
-  const int reason = errno;
-  if (fd >= 0) ::close(fd);
-  if (!written)
-    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", path_.string(), std::strerror(reason));
+  unwritten_ += line;
+  const int reason = append_to(path_, unwritten_);
+  if (reason == 0 || !is_disk_failure(reason)) unwritten_.clear();
+  if (reason != 0 && !is_disk_failure(reason)) fail_to_write(path_, reason);
+}
+
+void History::flush() {
+  if (unwritten_.empty()) return;
+  if (const int reason = append_to(path_, unwritten_); reason != 0) fail_to_write(path_, reason);
+  unwritten_.clear();
 }
 
 void History::begin(const Attempt& attempt) {

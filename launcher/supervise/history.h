@@ -46,7 +46,8 @@ class History {
   const std::vector<Attempt>& attempts() const { return attempts_; }
   int next_number() const { return next_number_; }
 
-  // Each line is synced before the call returns. They throw Error(kRuntime) where it cannot be written.
+  // Each line is synced before the call returns. A line that a full or failing disk does not take is kept,
+  // and written before the next one. Otherwise they throw Error(kRuntime) where it cannot be written.
   void begin(const Attempt& attempt);
   // Of the last attempt:
   void set_process(const std::string& process);
@@ -55,6 +56,9 @@ class History {
   /// "done", "stopped" or "gave_up": attempts() counts anew for the next supervisor.
   void close(const std::string& outcome, const std::string& what);
 
+  /// Writes the lines that were kept. Throws Error(kRuntime) while the disk does not take them.
+  void flush();
+
   /// A line an attempt: "attempt 2: 4 ranks from step 6, failed in step 9 after 3.1 s, exit code 137: ...".
   std::string to_text() const;
 
@@ -62,6 +66,7 @@ class History {
   void append(const std::string& line);
 
   std::filesystem::path path_;
+  std::string unwritten_;  // whole lines
   std::vector<Attempt> attempts_;
   int next_number_ = 1;
 };

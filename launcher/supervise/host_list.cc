@@ -32,6 +32,19 @@ std::string_view first_label(std::string_view name) {
   return is_address ? name : name.substr(0, name.find('.'));
 }
 
+/// Such a name is no option of mpirun or ssh, no part of a path, and nothing that a shell reads.
+void check_name(const std::filesystem::path& host_file, int number, const std::string& name) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
+  constexpr std::size_t kMostBytes = 240;  // of the name of a log
+  TRIREME_CHECK(
+      name.find_first_not_of(kAllowed) == std::string::npos && name.front() != '-' && name.front() != '.' &&
+          name.size() <= kMostBytes,
+      "--hosts {}:{}: \"{:.80}\" is no host name: it has letters, digits and . - _ : [ ], and does not "
+      "begin with - or .",
+      host_file.string(), number, name);
+}
+
 void check_names(const std::filesystem::path& host_file, std::span<const Host> hosts) {
   for (const Host& host : hosts) {
     const std::string_view label = first_label(host.name);
@@ -64,6 +77,7 @@ std::vector<Host> read_hosts(const std::filesystem::path& host_file) {
     std::istringstream words(line.substr(0, line.find('#')));
     Host host;
     if (!(words >> host.name)) continue;
+    check_name(host_file, number, host.name);
     for (std::string word; words >> word;) {
       if (!word.starts_with(kSlots)) {
         host.options += " " + word;

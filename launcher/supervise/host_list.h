@@ -17,8 +17,9 @@ struct Host {
 };
 
 /// Hosts in the order of the file, without those of no slot; 1 slot where the file says nothing of them. A
-/// host that comes twice has the slots of both lines. Throws Error(kInvalidInput) naming file and line, also
-/// for "node1" beside "node1.a.org": which may be one host or two.
+/// host that comes twice has the slots of both lines. Throws Error(kInvalidInput) naming file and line: of a
+/// name with other characters than letters, digits and ". - _ : [ ]", and for "node1" beside "node1.a.org":
+/// which may be one host or two.
 std::vector<Host> read_hosts(const std::filesystem::path& host_file);
 
 /// A file that read_hosts() and mpirun read.

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "launcher/host/env.h"
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/writer_mark.h"
 
@@ -75,6 +76,8 @@ JobProcess::JobProcess(const Options& options) : tag_(options.tag) {
   set_environment_variable(kAttemptVariable, tag_.c_str());
   const int error =
       posix_spawnp(&process_, arguments[0], &settings.files, &settings.attributes, arguments.data(), environ);
+  if (is_disk_failure(error))
+    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", options.log.string(), std::strerror(error));
   TRIREME_CHECK(error == 0, "cannot start {}: {}; --mpirun PATH says where it is", options.command[0],
                 std::strerror(error));
   mark_ = writer_mark(process_);
@@ -94,6 +97,7 @@ void JobProcess::send(int signal) const {
 std::optional<int> JobProcess::poll() {
   int status = 0;
   if (!exit_code_ && waitpid(process_, &status, WNOHANG) == process_) {
+    if (WIFSIGNALED(status)) ending_signal_ = WTERMSIG(status);
     exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   return exit_code_;

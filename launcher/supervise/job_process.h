@@ -18,7 +18,8 @@ class JobProcess {
     std::string tag;  // in the environment of the job's processes on this host: they are found by it
   };
 
-  /// Throws Error(kInvalidInput) where the command cannot be started.
+  /// Throws Error(kInvalidInput) where the command cannot be started, Error(kRuntime) where the disk does not
+  /// take the log.
   explicit JobProcess(const Options& options);
   /// Ends what is left of the job.
   ~JobProcess();
@@ -27,15 +28,19 @@ class JobProcess {
 
   /// mpirun, as a mark (runtime/checkpoint/writer_mark.h).
   const std::string& mark() const { return mark_; }
+  int process() const { return process_; }
   /// To mpirun, which passes SIGUSR1 on to its ranks.
   void send(int signal) const;
   /// Exit code of mpirun, 128 and the signal's number where one ended it; nothing while it runs.
   std::optional<int> poll();
+  /// Signal that ended mpirun; 0: none, or it runs.
+  int ending_signal() const { return ending_signal_; }
 
  private:
   int process_ = -1;
   std::string mark_, tag_;
   std::optional<int> exit_code_;
+  int ending_signal_ = 0;
 };
 
 /// Processes of this host that have `tag` in their environment, but this one.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/writer_mark.h"
 
@@ -41,8 +42,12 @@ std::string describe_mark(const std::string& mark) {
 Lease::Lease(const std::filesystem::path& folder) {
   const auto path = folder / kFile;
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  TRIREME_CHECK(fd_ >= 0, "cannot write into the output folder {}: {}: {}; choose another with --out",
-                folder.string(), path.string(), std::strerror(errno));
+  if (fd_ < 0) {
+    const int reason = errno;
+    throw Error(code_of_file_failure(reason),
+                "cannot write into the output folder {}: {}: {}; choose another with --out", folder.string(),
+                path.string(), std::strerror(reason));
+  }
   const bool locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   const std::string holder = mark_in(fd_);
   const double age_s = seconds_since_change(fd_);
@@ -65,7 +70,7 @@ Lease::Lease(const std::filesystem::path& folder) {
     const int reason = errno;
     ::close(fd_);
     fd_ = -1;
-    throw Error(ErrorCode::kInvalidInput, "cannot write {}: {}", path.string(), std::strerror(reason));
+    throw Error(code_of_file_failure(reason), "cannot write {}: {}", path.string(), std::strerror(reason));
   }
 }
 

@@ -4,16 +4,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <thread>
 
 #include "launcher/partner/partner_start.h"
+#include "launcher/supervise/attempt_folder.h"
 #include "launcher/supervise/job_words.h"
 #include "launcher/supervise/rank_watch.h"
+#include "launcher/supervise/stopped_processes.h"
 #include "launcher/supervise/struck_host.h"
 #include "launcher/train/rank_hosts.h"
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/writer_mark.h"
@@ -27,7 +32,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr auto kRestartPoll = std::chrono::milliseconds(50);
 constexpr auto kRenewal = std::chrono::seconds(5);
-constexpr auto kHostsAgain = std::chrono::seconds(1);
+constexpr auto kLookAgain = std::chrono::seconds(1);  // at hosts and stopped processes
 // A job that was told to stop finishes its step and saves a checkpoint.
 constexpr auto kTimeToStop = std::chrono::seconds(60);
 // Processes go within milliseconds of their mpirun.
@@ -76,7 +81,10 @@ Supervisor::Supervisor(Options options)
       is_new_(!fs::exists(options_.out)),
       out_(prepare_output_folder(options_.out)),
       lease_(std::make_unique<Lease>(out_.root)),
-      history_(out_.root) {
+      history_(out_.root),
+      disk_({.limit = std::chrono::milliseconds(std::llround(options_.max_disk_minutes * 60'000)),
+             .pause = [this](std::chrono::milliseconds pause) { return wait(pause); },
+             .log = say}) {
   const bool is_first = fs::create_directories(out_.root / "attempts");
   try {
     end_orphan();
@@ -124,12 +132,14 @@ void Supervisor::end_orphan() {
   const bool runs = writer_state(attempt.process) == WriterState::kAlive;
   // A number and a start time are those of one process for ever.
   if (runs) kill(std::stoi(attempt.process), SIGUSR1);
+  for (const int process : stopped_processes(attempt.tag)) kill(process, SIGCONT);
   const auto until = Clock::now() + kTimeToStop;
   while (writer_state(attempt.process) == WriterState::kAlive && Clock::now() < until) {
     lease_->renew();
     std::this_thread::sleep_for(kRestartPoll);
   }
   const int killed = end_tagged(attempt.tag, kTimeToFollow);
+  AttemptFolder(attempt.tag).remove();
   const std::string how = killed > 0 ? fmt::format("{} of its processes were killed", killed)
                           : runs     ? std::string("it was told to stop, and has ended")
                                      : std::string("it has ended");
@@ -183,7 +193,7 @@ std::string Supervisor::describe_limit() const {
                      left < 10 ? fmt::format("{:.3g}", left) : fmt::format("{:.0f}", left), minutes);
 }
 
-std::vector<std::string> Supervisor::command(const fs::path& host_file) const {
+std::vector<std::string> Supervisor::command(const fs::path& host_file, const std::string& tag) const {
   std::vector<std::string> words = {options_.mpirun};
   words.insert(words.end(), options_.mpirun_options.begin(), options_.mpirun_options.end());
   if (hosts_) {
@@ -194,6 +204,9 @@ std::vector<std::string> Supervisor::command(const fs::path& host_file) const {
         naming_options(read_hosts(options_.hosts), options_.mpirun_options);
     words.insert(words.end(), naming.begin(), naming.end());
     words.insert(words.end(), {"--hostfile", host_file.string()});
+  } else {
+    const std::vector<std::string> folders = AttemptFolder(tag).make(options_.mpirun_options);
+    words.insert(words.end(), folders.begin(), folders.end());
   }
   words.insert(words.end(),
                {"-np", std::to_string(place_.num_ranks), fs::read_symlink("/proc/self/exe").string(), "train",
@@ -248,9 +261,18 @@ void Supervisor::react_to_signals(const JobProcess& job) {
 
 // What is seen when mpirun is gone, or was told to go, says nothing of the ranks.
 void Supervisor::look_at_ranks(RankWatch& ranks, JobProcess& job) {
+<<<<<<< HEAD
   const auto word = ranks.wait(kRestartPoll);
   if (!word || num_signals_ > 1 || job.poll()) return;
   verdict_ = *word;
+=======
+  const auto word = ranks.wait(kPoll);
+  if (word && num_signals_ <= 1 && !job.poll()) pass_verdict(*word);
+}
+
+void Supervisor::pass_verdict(const std::string& verdict) {
+  verdict_ = verdict;
+>>>>>>> disk
   history_.note("verdict", verdict_);
   say(fmt::format("attempt {} fails: {}", history_.attempts().back().number, verdict_));
 }
@@ -258,7 +280,8 @@ void Supervisor::look_at_ranks(RankWatch& ranks, JobProcess& job) {
 void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& log) {
   Follower follower(log);
   RankWatch ranks(attempt.tag, attempt.num_ranks);
-  auto next_renewal = Clock::now(), next_hosts = Clock::now();
+  StoppedProcesses stopped(attempt.tag, job.process());
+  auto next_renewal = Clock::now(), next_look = Clock::now();
   std::optional<Clock::time_point> failed;
   while (!job.poll()) {
     look_at_ranks(ranks, job);
@@ -270,6 +293,7 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
       say(fmt::format("mpirun has not ended {} s after the job's failure: it is killed",
                       time_to_end.count()));
       job.send(SIGKILL);
+      killed_mpirun_ = true;
       failed = Clock::time_point::max() - kTimeToEnd;
     }
     react_to_signals(job);
@@ -277,21 +301,43 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
       lease_->renew();
       next_renewal = Clock::now() + kRenewal;
     }
-    if (Clock::now() < next_hosts) continue;
-    next_hosts = Clock::now() + kHostsAgain;
+    if (Clock::now() < next_look) continue;
+    next_look = Clock::now() + kLookAgain;
+    if (const std::string what = stopped.look(num_signals_ > 0 || growing_); !what.empty()) {
+      history_.note("stopped_processes", what);
+      say(what);
+    }
     if (!may_grow(attempt)) continue;
     growing_ = true;
     say("more ranks can run: the job is told to stop, and goes on with them");
     job.send(SIGUSR1);
   }
+  // Ranks end for the sake of an mpirun that is gone, and may say anything then.
+  if (job.ending_signal() != 0 && !killed_mpirun_ && verdict_.empty() && num_signals_ <= 1)
+    pass_verdict(fmt::format("mpirun (process {}) was ended by signal {} ({})", job.process(),
+                             job.ending_signal(), strsignal(job.ending_signal())));
   end_tagged(attempt.tag, kTimeToFollow);
+  AttemptFolder(attempt.tag).remove();
   follower.show();
 }
 
-void Supervisor::run_attempt() {
+std::unique_ptr<JobProcess> Supervisor::start_attempt(const Attempt& attempt, const fs::path& log) {
+  const fs::path host_file = out_.root / "attempts" / fmt::format("attempt-{:04}.hosts", attempt.number);
+  // Noted first: whenever this process dies, the next supervisor knows the tag.
+  history_.begin(attempt);
+  std::unique_ptr<JobProcess> job;
+  disk_.until_written([&] {
+    history_.flush();
+    if (hosts_) write_hosts(host_file, place_.hosts.used);
+    job = std::make_unique<JobProcess>(
+        JobProcess::Options{.command = command(host_file, attempt.tag), .log = log, .tag = attempt.tag});
+  });
+  return job;
+}
+
+bool Supervisor::run_attempt() {
   const int number = history_.next_number();
   const fs::path log = out_.root / "attempts" / fmt::format("attempt-{:04}.log", number);
-  const fs::path host_file = out_.root / "attempts" / fmt::format("attempt-{:04}.hosts", number);
   const auto newest = CheckpointStore(out_.checkpoints()).latest(Verify::kSizes);
   Attempt attempt{.number = number,
                   .num_ranks = place_.num_ranks,
@@ -300,25 +346,25 @@ void Supervisor::run_attempt() {
                   .tag = fmt::format("{}#{}", writer_mark(), number)};
   say(fmt::format("attempt {}: {} rank(s), from step {}{}{}", number, place_.num_ranks, attempt.first_step,
                   describe_place(), describe_limit()));
-  if (hosts_) write_hosts(host_file, place_.hosts.used);
   forget_rank_hosts(out_.root);
   take_partner_note(out_.root);
   const auto start = Clock::now();
-  // Noted first: whenever this process dies, the next supervisor knows the tag.
-  history_.begin(attempt);
-  JobProcess job({.command = command(host_file), .log = log, .tag = attempt.tag});
-  history_.set_process(job.mark());
+  const std::unique_ptr<JobProcess> job = start_attempt(attempt, log);
+  if (!job) return false;
+  history_.set_process(job->mark());
   growing_ = false;
   seen_slots_ = 0;
+  killed_mpirun_ = false;
   verdict_.clear();
-  watch(job, attempt, log);
+  watch(*job, attempt, log);
   if (const std::string note = take_partner_note(out_.root); !note.empty()) {
     history_.note("memory", note);
     say(fmt::format("attempt {} {}", number, note));
   }
-  Attempt::End end = end_of(attempt, *job.poll(), log);
+  Attempt::End end = end_of(attempt, *job->poll(), log);
   end.seconds = Seconds(Clock::now() - start).count();
   history_.end(end);
+  return true;
 }
 
 Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs::path& log) {
@@ -336,7 +382,8 @@ Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs:
   if (is_refusal_of_mpirun(end.verdict)) end.exit_code = static_cast<int>(ExitCode::kBadInput);
   const auto code = static_cast<ExitCode>(end.exit_code);
   const bool failed = code != ExitCode::kDone && code != ExitCode::kBadInput && code != ExitCode::kStopped;
-  if (!failed || num_signals_ > 0 || !hosts_) return end;
+  // A full disk strikes every host alike, and hosts are asked through files there.
+  if (!failed || num_signals_ > 0 || !hosts_ || names_disk_failure(end.verdict)) return end;
   try {
     end.host = host_to_blame(attempt, end.verdict, lost);
   } catch (const Error&) {  // of a host file that is gone: what comes next says so
@@ -397,20 +444,27 @@ ExitCode Supervisor::finish(const Decision& decision) {
   say(fmt::format("{}; {} attempt(s):\n{}history: {}", decision.reason, history_.attempts().size(),
                   history_.to_text(), history_.path().string()));
   history_.close(outcome, decision.reason);
+  try {
+    history_.flush();
+  } catch (const Error& error) {
+    say(fmt::format("the end of the history is lost: {}", error.what()));
+  }
   return code;
 }
 
 ExitCode Supervisor::run() {
+  const Decision stopped{.kind = Decision::Kind::kStopped, .reason = "stopped before a restart"};
   while (true) {
-    run_attempt();
+    if (!run_attempt()) return finish(stopped);
     Decision decision = decide(history_.attempts(), {.max_restarts = options_.max_restarts,
                                                      .stop_requested = num_signals_ > 0 || time_is_up()});
     if (decision.kind != Decision::Kind::kRestart) return finish(decision);
     history_.note("restart", decision.reason);
     say(fmt::format("{}; again in {:.1f} s", decision.reason, Seconds(decision.delay).count()));
-    if (!wait(decision.delay))
-      return finish({.kind = Decision::Kind::kStopped, .reason = "stopped before a restart"});
+    if (!wait(decision.delay)) return finish(stopped);
     try {
+      // A probe first: a wait for the disk is no attempt.
+      if (!disk_.until_written([this] { prepare_output_folder(out_.root); })) return finish(stopped);
       place_ = choose_place();
     } catch (const Error& error) {
       return finish({.kind = Decision::Kind::kGiveUp, .reason = error.what()});

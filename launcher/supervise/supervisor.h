@@ -18,6 +18,7 @@
 #include "launcher/host/env.h"
 #include "launcher/host/exit_code.h"
 #include "launcher/supervise/decision.h"
+#include "launcher/supervise/disk_wait.h"
 #include "launcher/supervise/history.h"
 #include "launcher/supervise/host_pool.h"
 #include "launcher/supervise/job_process.h"
@@ -39,8 +40,9 @@ class Supervisor {
     std::filesystem::path out;
     RankRange ranks;
     int max_restarts = 20;
-    std::string hosts;   // mpirun's host file, read again before each attempt; empty: none
-    int num_spares = 0;  // hosts of it that are held back
+    double max_disk_minutes = 60;  // that a full or failing disk is waited for
+    std::string hosts;             // mpirun's host file, read again before each attempt; empty: none
+    int num_spares = 0;            // hosts of it that are held back
     std::string mpirun = "mpirun";
     std::vector<std::string> mpirun_options;
     LaunchEnvironment launch;
@@ -69,10 +71,14 @@ class Supervisor {
   Place choose_place() const;
   std::string describe_place() const;
   std::string describe_limit() const;
-  std::vector<std::string> command(const std::filesystem::path& host_file) const;
-  void run_attempt();
+  std::vector<std::string> command(const std::filesystem::path& host_file, const std::string& tag) const;
+  /// Starts the next attempt, once the disk takes what belongs to it. Null: stopped while waiting for that.
+  std::unique_ptr<JobProcess> start_attempt(const Attempt& attempt, const std::filesystem::path& log);
+  /// Returns false where it was stopped before it began.
+  bool run_attempt();
   Attempt::End end_of(const Attempt& attempt, int exit_code, const std::filesystem::path& log);
   std::string host_to_blame(const Attempt& attempt, const std::string& verdict, const std::string& lost);
+  void pass_verdict(const std::string& verdict);
   void look_at_ranks(RankWatch& ranks, JobProcess& job);
   void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log);
   void react_to_signals(const JobProcess& job);
@@ -89,13 +95,15 @@ class Supervisor {
   std::unique_ptr<Lease> lease_;
   History history_;
   SignalInbox inbox_;
+  DiskWait disk_;
   std::unique_ptr<HostPool> hosts_;  // null without a host file
   Place place_;                      // of the next attempt
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int num_signals_ = 0;
-  int seen_slots_ = 0;    // that did not make more ranks possible
-  bool growing_ = false;  // the attempt was told to stop for that
-  std::string verdict_;   // on the attempt, while mpirun still ends it; empty: none
+  int seen_slots_ = 0;          // that did not make more ranks possible
+  bool growing_ = false;        // the attempt was told to stop for that
+  bool killed_mpirun_ = false;  // of the attempt
+  std::string verdict_;         // on the attempt, while mpirun still ends it; empty: none
 };
 
 }  // namespace trireme

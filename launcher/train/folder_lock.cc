@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -38,8 +39,12 @@ void write_holder(int fd) {
 FolderLock::FolderLock(const std::filesystem::path& folder) {
   const auto path = folder / ".lock";
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-  TRIREME_CHECK(fd_ >= 0, "cannot write into the output folder {}: {}: {}; choose another with --out",
-                folder.string(), path.string(), std::strerror(errno));
+  if (fd_ < 0) {
+    const int error_number = errno;
+    throw Error(code_of_file_failure(error_number),
+                "cannot write into the output folder {}: {}: {}; choose another with --out", folder.string(),
+                path.string(), std::strerror(error_number));
+  }
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
     write_holder(fd_);
     return;

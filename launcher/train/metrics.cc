@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/json_file.h"
@@ -48,7 +49,8 @@ double recorded_step_seconds(const std::filesystem::path& path, std::int64_t fir
   for (std::string text; std::getline(file, text);) {
     const Json line = parse_small_json<Json>(text);
     if (!line.is_object() || !line.contains("step_ms") || !line["step_ms"].is_number()) continue;
-    const std::int64_t step = line.value("step", std::int64_t{0});
+    if (!line.contains("step") || !line["step"].is_number_integer()) continue;
+    const auto step = line["step"].get<std::int64_t>();
     if (step >= first && step <= last) ms += line["step_ms"].get<double>();
   }
   return ms / 1e3;
@@ -68,7 +70,11 @@ MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
                   options_.resume_step, error.message());
   }
   file_.open(path, std::ios::binary | std::ios::app);
-  TRIREME_CHECK(file_.good(), "cannot write {}: {}", path.string(), std::generic_category().message(errno));
+  if (!file_.good()) {
+    const int reason = errno;
+    throw Error(code_of_file_failure(reason), "cannot write {}: {}", path.string(),
+                std::generic_category().message(reason));
+  }
 }
 
 void MetricsWriter::write_step(const StepMetrics& metrics) {

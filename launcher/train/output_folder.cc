@@ -5,6 +5,7 @@
 
 #include <system_error>
 
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -28,7 +29,8 @@ std::filesystem::path OutputFolder::trace_svg(std::optional<std::int64_t> step) 
 OutputFolder prepare_output_folder(const std::filesystem::path& root) {
   std::error_code error;
   std::filesystem::create_directories(root, error);
-  TRIREME_CHECK(!error && std::filesystem::is_directory(root),
+  if (error || !std::filesystem::is_directory(root))
+    throw Error(code_of_file_failure(error.value()),
                 "cannot create the output folder {}: {}; choose another with --out", root.string(),
                 error ? error.message() : "there is a file of that name");
   // Permissions alone would not show a full disk or a read-only file system.
@@ -36,9 +38,9 @@ OutputFolder prepare_output_folder(const std::filesystem::path& root) {
   try {
     write_text_file(probe, "writable\n");
   } catch (const Error& failure) {
-    throw Error(ErrorCode::kInvalidInput,
-                "cannot write into the output folder {}: {}; choose another with --out", root.string(),
-                failure.what());
+    std::filesystem::remove(probe, error);
+    throw Error(failure.code(), "cannot write into the output folder {}: {}; choose another with --out",
+                root.string(), failure.what());
   }
   std::filesystem::remove(probe, error);
   return {root};

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -32,7 +33,10 @@ void sync_path(const std::filesystem::path& path, const char* what, int flags) {
 FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(path) {
   const int flags = mode == Mode::kCreateNew ? O_CREAT | O_EXCL : O_CREAT | O_TRUNC;
   fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
-  TRIREME_CHECK(fd_ >= 0, "cannot create {}: {}", path.string(), std::strerror(errno));
+  if (fd_ < 0) {
+    const int reason = errno;
+    throw Error(code_of_file_failure(reason), "cannot create {}: {}", path.string(), std::strerror(reason));
+  }
   buffer_.reserve(kBufferBytes);
 }
 

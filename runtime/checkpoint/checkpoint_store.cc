@@ -6,6 +6,7 @@
 #include <system_error>
 #include <tuple>
 
+#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file_writer.h"
 #include "runtime/base/log.h"
@@ -105,7 +106,9 @@ PendingCheckpoint CheckpointStore::begin(std::int64_t step) {
   TRIREME_CHECK(step >= 0, "a checkpoint of step {} was requested", step);
   std::error_code error;
   fs::create_directories(root_, error);
-  TRIREME_CHECK(!error, "cannot make checkpoint folder {}: {}", root_.string(), error.message());
+  if (error)
+    throw Error(code_of_file_failure(error.value()), "cannot make checkpoint folder {}: {}", root_.string(),
+                error.message());
   clear_remains();
   return PendingCheckpoint(root_, step);
 }

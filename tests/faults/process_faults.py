@@ -211,9 +211,10 @@ class MpirunKilled(Injection):
         pid = int(self.run.events("started")[-1]["process"].split(".")[0])
         self.begin = time.time()
         os.kill(pid, signal.SIGKILL)
+        self.culprit = rf"^mpirun \(process {pid}\) was ended by signal 9"
 
     def judge(self, named):
-        return self.run.events("end")[0]["exit_code"] == 128 + signal.SIGKILL
+        return named and self.run.events("end")[0]["exit_code"] == 128 + signal.SIGKILL
 
 
 class SupervisorKilled(Injection):

@@ -27,19 +27,57 @@ def is_alive(pid):
         return False
 
 
+class SmallDisk:
+    """A file system of `megabytes`, seen by commands that begin with `enter`, and through `path`. Skips the test where this
+    user may not mount it."""
+
+    def __init__(self, test, megabytes):
+        self.inside = test.folder / "small"
+        self.inside.mkdir()
+        user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        mount = f"mount -t tmpfs -o size={megabytes}m tmpfs {self.inside} && echo mounted && exec sleep 600"
+        self.keeper = subprocess.Popen(["unshare", "--mount", *user, "sh", "-c", mount], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        test.addCleanup(self.remove)
+        if self.keeper.stdout.readline() != b"mounted\n":
+            test.skipTest("this user may not mount a small file system")
+        as_root = ["env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
+        self.enter = ["nsenter", f"--target={self.keeper.pid}", "--mount", *(["--user", "--preserve-credentials"] if user else []), *as_root]
+        self.path = Path(f"/proc/{self.keeper.pid}/root{self.inside}")
+
+    def remove(self):
+        self.keeper.kill()
+        self.keeper.wait()
+        self.keeper.stdout.close()
+
+    def fill(self):
+        with open(self.path / "filler", "wb", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(1 << 16))
+            except OSError:
+                pass  # it is full
+
+    def make_room(self):
+        (self.path / "filler").unlink()
+
+
 class Supervised:
     """A `trireme run` in the background, its history and its ranks.
 
-    `hosts`: of tests/net, on the first of which it runs; `mpirun`: more of mpirun's options."""
+    `hosts`: of tests/net, on the first of which it runs; `mpirun`: more of mpirun's options; `disk`: a SmallDisk that has
+    the folder."""
 
-    def __init__(self, test, out, *more, ranks="2", keys=(), environment=None, hosts=None, mpirun=()):
-        self.test, self.out, self.hosts = test, test.folder / out, hosts
+    def __init__(self, test, out, *more, ranks="2", keys=(), environment=None, hosts=None, mpirun=(), disk=None):
+        self.test, self.out, self.hosts = test, (disk.inside if disk else test.folder) / out, hosts
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
         of_mpirun = hosts.mpirun_options() if hosts else [*root, "--oversubscribe", "--bind-to", "none"]
         line = [OPTIONS.trireme, "run", test.job, "--out", self.out, "--mpirun", OPTIONS.mpiexec, "--ranks", ranks, *more,
                 *sets(*SLOWER, *keys), "--", *of_mpirun, *mpirun]
         if hosts:
             line = hosts.on_host(0, line)  # which becomes the supervisor
+        if disk:
+            self.out = disk.path / out  # as this process sees it
+            line = [*disk.enter, *line]
         self.log = open(test.folder / f"{out}.{time.time_ns()}.log", "w+")
         self.process = subprocess.Popen([str(word) for word in line], stdout=self.log, stderr=subprocess.STDOUT,
                                         stdin=subprocess.DEVNULL, start_new_session=True, env={**os.environ, **(environment or {})})

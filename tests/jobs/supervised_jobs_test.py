@@ -10,11 +10,13 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 import unittest.mock
+from pathlib import Path
 
 from jobs import OPTIONS, JobTest, main
-from supervised import SLOWER, Supervised, is_alive, sets
+from supervised import SLOWER, SmallDisk, Supervised, is_alive, sets
 
 
 class SupervisedJobs(JobTest):
@@ -195,6 +197,83 @@ class SupervisedJobs(JobTest):
             self.assertRegex(output, rf"step {step}: .* is a spike; it came again after a rollback")
         self.assertEqual(self.state("spike"), self.state("whole"), output)
         self.check_that_nothing_is_left(run)
+
+    def wait_for_output(self, run, text):
+        deadline = time.time() + 60
+        while text not in run.output():
+            self.assertLess(time.time(), deadline, run.output())
+            self.assertIsNone(run.process.poll(), run.output())
+            time.sleep(0.05)
+
+    def test_a_disk_that_is_full_for_a_while(self):
+        disk = SmallDisk(self, 24)
+        run = Supervised(self, "full", disk=disk)
+        run.wait_for_step(6)
+        disk.fill()
+        self.wait_for_output(run, "waiting for the disk, for up to 60 minutes: cannot write")
+        self.assertEqual(len(run.events("begin")), 1, run.output())
+        disk.make_room()
+        output = run.end()
+        self.assertIn("the disk takes data again", output)
+        self.assertIn("No space left on device", run.events("end")[0]["verdict"])
+        self.assertEqual([event["event"] for event in run.events() if event["event"] in ("begin", "end", "restart", "done")],
+                         ["begin", "end", "restart", "begin", "end", "done"], output)
+        self.assertEqual(json.loads((run.out / "summary.json").read_text())["state_hash"], self.undisturbed(40), output)
+        self.check_that_nothing_is_left(run)
+
+    def test_a_disk_that_stays_full(self):
+        disk = SmallDisk(self, 24)
+        run = Supervised(self, "full", "--max-disk-minutes", "0.05", disk=disk)
+        run.wait_for_step(6)
+        disk.fill()
+        output = run.end(expect=1)
+        self.assertRegex(output, r"No space left on device.*; waited 3 s for the disk \(--max-disk-minutes 0\.05\)")
+        self.assertIn("attempt 1: 2 rank(s)", output)
+        self.assertEqual(len(run.events("begin")), 1, output)
+        self.assertEqual(run.tagged(), [], "processes are left")
+
+    def mpirun_of(self, run):
+        return int(run.events("started")[-1]["process"].split(".")[0])
+
+    def check_no_files_of_mpirun(self, run):
+        left = [path for base in (tempfile.gettempdir(), "/dev/shm")
+                for path in Path(base, f"trireme-{os.geteuid()}").glob(f"mpi-{run.process.pid}-*")]
+        self.assertEqual(left, [], "files of mpirun are left")
+
+    def test_an_mpirun_that_is_killed_is_named(self):
+        run = Supervised(self, "killed")
+        run.wait_for_step(12)
+        victim = self.mpirun_of(run)
+        os.kill(victim, signal.SIGKILL)
+        output = run.end()
+        self.assertEqual([end["exit_code"] for end in run.events("end")], [137, 0], output)
+        self.assertEqual(run.events("end")[0]["verdict"], f"mpirun (process {victim}) was ended by signal 9 (Killed)")
+        self.check(run)
+        self.check_no_files_of_mpirun(run)
+
+    def test_an_mpirun_that_is_stopped_goes_on(self):
+        run = Supervised(self, "stopped")
+        run.wait_for_step(3)
+        victim = self.mpirun_of(run)
+        os.kill(victim, signal.SIGSTOP)
+        output = run.end()
+        self.assertIn(f"mpirun (process {victim}) was stopped by a signal, and its ranks were not: it is continued", output)
+        self.assertEqual([end["exit_code"] for end in run.events("end")], [0], output)
+        self.check(run)
+        self.check_no_files_of_mpirun(run)
+
+    def test_a_stopped_job_ends_when_it_is_told_to(self):
+        for with_mpirun in (False, True):
+            run = Supervised(self, f"paused{with_mpirun}", keys=("train.steps=1000000",))
+            run.wait_for_step(6)
+            for pid in (run.rank(0), run.rank(1), *([self.mpirun_of(run)] if with_mpirun else [])):
+                os.kill(pid, signal.SIGSTOP)
+            run.process.send_signal(signal.SIGTERM)
+            output = run.end(expect=75)
+            self.assertRegex(output, r"\d process\(es\) of the job were stopped by a signal: continued")
+            self.assertEqual(run.events("end")[-1]["exit_code"], 75, output)
+            self.check_that_nothing_is_left(run)
+            self.check_no_files_of_mpirun(run)
 
     def test_a_step_that_fails_three_times_is_reported(self):
         run = Supervised(self, "hopeless", keys=("optimizer.lr=1e38", "optimizer.grad_clip=0"))

@@ -45,6 +45,26 @@ TEST(Decision, WaitsLongerWhereAStepFailsAgain) {
   EXPECT_EQ(decide({ended(137, 7), ended(137, 9)}, {}).delay, first);
 }
 
+TEST(Decision, AFullDiskIsNoFaultOfTheStep) {
+  const auto full = [](std::int64_t step) {
+    Attempt attempt = ended(1, step);
+    attempt.end->verdict = "rank 0: cannot write x: No space left on device; free space there";
+    return attempt;
+  };
+  std::vector<Attempt> attempts;
+  std::vector<std::int64_t> delays_s;
+  for (int i = 0; i < 8; ++i) {
+    attempts.push_back(full(7));
+    const Decision decision = decide(attempts, {});
+    EXPECT_EQ(decision.kind, Kind::kRestart);
+    delays_s.push_back(decision.delay.count() / 1000);
+  }
+  EXPECT_EQ(delays_s, (std::vector<std::int64_t>{1, 2, 4, 8, 16, 32, 60, 60}));
+  EXPECT_EQ(decide(attempts, {.max_restarts = 7}).kind, Kind::kGiveUp);
+  EXPECT_EQ(num_failures_in_a_row({ended(1, 7), full(7), ended(1, 7)}), 2);
+  EXPECT_EQ(decide({full(7), ended(75, 9), full(9)}, {}).delay.count(), 1000);
+}
+
 TEST(Decision, RestartsAreCounted) {
   const std::vector<Attempt> attempts = {ended(137, 7), ended(137, 8), ended(137, 9)};
   EXPECT_EQ(decide(attempts, {.max_restarts = 3}).kind, Kind::kRestart);

@@ -89,6 +89,20 @@ TEST(HostList, IsWrittenAsItIsRead) {
   EXPECT_THROW(read_hosts(folder.path() / "none"), Error);
 }
 
+TEST(HostList, NamesThatAreNoneAreRefused) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.path() / "hosts";
+  for (const char* name : {"../../etc/x", "a/b", "-oProxyCommand=x", "a;b", "$(id)", "a,b", "user@a", ".",
+                           "..", "a\x1b[2J", "a\xc2\xad", "`id`", "+n0"}) {
+    testing::write_file(file, std::string("good slots=1\n") + name + " slots=1\n");
+    EXPECT_THAT(testing::message_of([&] { read_hosts(file); }), ::testing::HasSubstr("hosts:2: ")) << name;
+  }
+  testing::write_file(file, std::string(241, 'a') + "\n");
+  EXPECT_THROW(read_hosts(file), Error);
+  testing::write_file(file, "node-1_a.example.org\n10.0.0.1\n::1\n[fe80::1]\n");
+  EXPECT_EQ(read_hosts(file).size(), 4u);
+}
+
 TEST(HostList, NamesThatShareTheirFirstLabelAreDistinguished) {
   const testing::TemporaryFolder folder;
   const auto file = folder.path() / "hosts";

@@ -1,0 +1,43 @@
+// Processes of an attempt that a signal has stopped (SIGSTOP, SIGTSTP), on the supervisor's host.
+//
+// [Note: stopped processes] A job that is stopped as a whole is paused, and nobody is to interfere, until it
+// is told to end: then its processes are continued, as stopped ranks save no checkpoint and a stopped mpirun
+// passes no signal on. An mpirun that is stopped alone is continued: its ranks would wait for it at their
+// end.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace trireme {
+
+/// Of tagged_processes(tag), those that are stopped, also by a debugger.
+std::vector<int> stopped_processes(const std::string& tag);
+
+class StoppedProcesses {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Stopped processes are killed if the attempt has not ended this long after the first request.
+  static constexpr std::chrono::seconds kGrace{60};
+  /// A terminal stops mpirun first and its ranks a moment later.
+  static constexpr std::chrono::seconds kTimeToFollow{10};
+
+  StoppedProcesses(std::string tag, int mpirun) : tag_(std::move(tag)), mpirun_(mpirun) {}
+
+  /// Continues or kills processes as [Note: stopped processes] says. `told_to_end`: the job is to end.
+  /// Returns a line for the log; empty: nothing was done. To be called about once a second.
+  std::string look(bool told_to_end, Clock::time_point now = Clock::now());
+
+ private:
+  std::string end_stopped(Clock::time_point now);
+  std::string continue_mpirun(Clock::time_point now);
+
+  static constexpr Clock::time_point kNever = Clock::time_point::max();
+  std::string tag_;
+  int mpirun_;
+  Clock::time_point told_to_end_ = kNever, mpirun_stopped_ = kNever;  // when that was seen first
+};
+
+}  // namespace trireme

@@ -1,0 +1,28 @@
+#include "runtime/base/disk_failure.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace trireme {
+namespace {
+
+constexpr int kDiskFailures[] = {ENOSPC, EDQUOT, EIO, ESTALE};
+
+}  // namespace
+
+bool is_disk_failure(int error_number) {
+  return std::ranges::find(kDiskFailures, error_number) != std::end(kDiskFailures);
+}
+
+ErrorCode code_of_file_failure(int error_number) {
+  return is_disk_failure(error_number) ? ErrorCode::kRuntime : ErrorCode::kInvalidInput;
+}
+
+bool names_disk_failure(std::string_view message) {
+  return std::ranges::any_of(kDiskFailures, [&](int error_number) {
+    return message.find(std::strerror(error_number)) != std::string_view::npos;
+  });
+}
+
+}  // namespace trireme
