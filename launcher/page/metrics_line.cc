@@ -136,6 +136,10 @@ bool read_field(Scanner& scanner, std::string_view name, MetricsLine& line) {
     if (name == "rank_step_ms") return read_array(scanner, line.rank_step_ms);
     return skip_value(scanner);
   }
+  if (name == "skipped") {
+    line.skipped = scanner.read_word("true");
+    return line.skipped || scanner.read_word("false");
+  }
   double number = 0;
   bool is_number = false;
   if (!read_scalar(scanner, number, is_number)) return false;
@@ -143,8 +147,6 @@ bool read_field(Scanner& scanner, std::string_view name, MetricsLine& line) {
   if (name == "step") {
     if (!is_number || !(number >= 1 && number <= kMaxStep)) return false;
     line.step = static_cast<std::int64_t>(number);
-  } else if (name == "skipped") {
-    line.skipped = number != 0;
   } else if (line.values.size() == MetricsLine::kMaxValues) {
     return false;
   } else if (is_number) {

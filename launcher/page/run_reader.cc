@@ -93,7 +93,7 @@ void RunReader::forget() {
   tail_.clear();
   positions_.clear();
   sums_ = {};
-  num_damaged_ = 0;
+  num_damaged_ = first_damaged_ = 0;
   is_foreign_ = false;
 }
 
@@ -168,11 +168,15 @@ void RunReader::read_on(int fd, News& news) {
       text.erase(0, end + 1);
     } else if (text.size() >= kMaxLineBytes) {
       is_foreign_ = true;
-      ++num_damaged_;
+      note_damaged(sums_.num_lines() + 1);
       return;
     }
     if (chunk.size() < kChunkBytes) return;
   }
+}
+
+void RunReader::note_damaged(std::uint64_t number) {
+  if (num_damaged_++ == 0) first_damaged_ = number;
 }
 
 void RunReader::take_lines(std::string_view text, News& news) {
@@ -186,7 +190,7 @@ void RunReader::take_lines(std::string_view text, News& news) {
                          !comparison_->former.may_be(sums_.num_lines(), line_text);
     sums_.add(line_text);
     if (!read_metrics_line(line_text, line)) {
-      ++num_damaged_;
+      note_damaged(sums_.num_lines());
       continue;
     }
     if (changed) comparison_->first_changed_step = line.step;

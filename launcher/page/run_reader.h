@@ -87,6 +87,8 @@ class RunReader {
   const std::filesystem::path& folder() const { return folder_; }
   const RunCurves& curves() const { return curves_; }
   std::uint64_t num_damaged_lines() const { return num_damaged_; }
+  /// Counted from 1; 0: none is damaged.
+  std::uint64_t first_damaged_line() const { return first_damaged_; }
 
  private:
   static constexpr std::size_t kTailBytes = 128, kMaxLineBytes = 4 << 20, kMaxLookBytes = 256 << 20;
@@ -95,6 +97,7 @@ class RunReader {
   void read_on(int fd, News& news);
   void take_lines(std::string_view text, News& news);
   void take(const MetricsLine& line, News& news);
+  void note_damaged(std::uint64_t number);
   void note_restart(std::int64_t step);
   void read_anew(int fd, News& news);
   void forget();
@@ -106,7 +109,7 @@ class RunReader {
   std::string tail_;                    // bytes before it
   std::vector<std::size_t> positions_;  // of a line's values in `curves`: the same in every line, as a rule
   LineSums sums_;                       // of the lines before offset_
-  std::uint64_t num_damaged_ = 0;
+  std::uint64_t num_damaged_ = 0, first_damaged_ = 0;
   bool has_more_ = false;
   bool is_foreign_ = false;  // it has a line that no run has written
 

@@ -108,8 +108,10 @@ Json events_of(const RunReader& reader, const Json& summary) {
     events.push_back(
         event("warning", 0, fmt::format("{} samples could not be read and were left out", left_out)));
   if (reader.num_damaged_lines() > 0)
-    events.push_back(
-        event("warning", 0, fmt::format("metrics.jsonl has {} damaged lines", reader.num_damaged_lines())));
+    events.push_back(event("warning", 0,
+                           fmt::format("{}:{}: the line is damaged; metrics.jsonl has {} damaged line(s)",
+                                       (reader.folder() / "metrics.jsonl").string(),
+                                       reader.first_damaged_line(), reader.num_damaged_lines())));
   std::stable_sort(events.begin(), events.end(), [](const Json& a, const Json& b) {
     return a["step"].get<std::int64_t>() < b["step"].get<std::int64_t>();
   });

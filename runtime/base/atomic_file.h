@@ -12,7 +12,8 @@ namespace trireme {
 class AtomicFile {
  public:
   /// Opens the temporary ".<name>.tmp-<thread>" in the same folder. Throws Error(kInvalidInput) when the
-  /// folder is missing or not writable, or when something that is not a regular file has the name.
+  /// folder is missing or not writable, or when something that is not a regular file has the name;
+  /// Error(kRuntime) when the disk is full or fails.
   explicit AtomicFile(std::filesystem::path path);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;

@@ -16,7 +16,8 @@ class FileWriter {
     kTruncate,   // an existing file is emptied
   };
 
-  /// Throws Error(kInvalidInput) when the file cannot be made.
+  /// Throws Error(kInvalidInput) when the file cannot be made, Error(kRuntime) when the disk is full or
+  /// fails.
   FileWriter(const std::filesystem::path& path, Mode mode);
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;

@@ -55,9 +55,11 @@ TEST(MetricsLine, EveryTornBeginningIsRefused) {
 TEST(MetricsLine, WhatIsNoLineOfARunIsRefused) {
   MetricsLine line;
   const std::string deep = R"({"step":1,"x":)" + std::string(100000, '[');
-  for (const std::string& text : {std::string("[]"), std::string("{}"), std::string(R"({"loss":1})"),
-                                  std::string(R"({"step":0})"), std::string(R"({"step":"1"})"),
-                                  std::string(R"({"step":1e99})"), std::string(R"({"step":1} x)"), deep})
+  for (const std::string& text :
+       {std::string("[]"), std::string("{}"), std::string(R"({"loss":1})"),
+        std::string(R"({"step":1,"skipped":"no"})"), std::string(R"({"step":1,"skipped":1})"),
+        std::string(R"({"step":0})"), std::string(R"({"step":"1"})"), std::string(R"({"step":1e99})"),
+        std::string(R"({"step":1} x)"), deep})
     EXPECT_FALSE(read_metrics_line(text, line)) << text.substr(0, 40);
 }
 

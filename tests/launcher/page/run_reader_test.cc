@@ -64,9 +64,11 @@ TEST_F(RunReaderTest, ATornLastLineWaitsForItsEnd) {
 }
 
 TEST_F(RunReaderTest, DamagedLinesAreLeftOutAndCounted) {
+  EXPECT_EQ(reader_.first_damaged_line(), 0U);
   append(line(1, 4) + "{\"step\":2,\"lo\nnonsense\n" + line(3, 2));
   EXPECT_EQ(reader_.poll().lines.size(), 2U);
   EXPECT_EQ(reader_.num_damaged_lines(), 2U);
+  EXPECT_EQ(reader_.first_damaged_line(), 2U);
 }
 
 TEST_F(RunReaderTest, AFileThatARestartShortenedIsReadAnew) {

@@ -82,6 +82,12 @@ TEST_F(RunStateTest, EventsComeFromAllFiles) {
   EXPECT_THAT(found["events"].back()["text"].get<std::string>(), HasSubstr("137 rank 1 died"));
 }
 
+TEST_F(RunStateTest, ADamagedLineIsNamed) {
+  write("metrics.jsonl", "{\"step\":1,\"loss\":1}\n{\"step\":2,\"skipped\":\"no\"}\n");
+  EXPECT_THAT(state()["events"][0]["text"].get<std::string>(),
+              HasSubstr("metrics.jsonl:2: the line is damaged; metrics.jsonl has 1 damaged line(s)"));
+}
+
 TEST_F(RunStateTest, ARunEndsWithItsSummaryAndDamageIsAbsence) {
   write("metrics.jsonl", "{\"step\":1,\"loss\":1}\n");
   write("summary.json", "{\"status\":\"do");
