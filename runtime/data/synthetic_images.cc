@@ -11,7 +11,7 @@ namespace trireme {
 namespace {
 
 // Epochs of the random stream: what samples are numbered in.
-constexpr std::uint32_t kPatterns = 0, kTrain = 1, kEval = 2;
+constexpr std::uint32_t kPatternsEpoch = 0, kTrainEpoch = 1, kEvalEpoch = 2;
 
 struct Pattern {
   double step_x = 0, step_y = 0;  // radians a pixel
@@ -19,7 +19,7 @@ struct Pattern {
 };
 
 Pattern pattern_of(std::uint64_t seed, std::int32_t label, std::int64_t size) {
-  ImageRandom random(ImageRandom::Stream::kSynthetic, seed, kPatterns, static_cast<std::uint32_t>(label));
+  ImageRandom random(ImageRandom::Stream::kSynthetic, seed, kPatternsEpoch, static_cast<std::uint32_t>(label));
   const double waves = 2 * std::numbers::pi / static_cast<double>(size);
   Pattern pattern{.step_x = waves * random.uniform(0, 4), .step_y = waves * random.uniform(0, 4)};
   for (float& channel : pattern.colour) channel = static_cast<float>(random.uniform(-1, 1));
@@ -70,13 +70,13 @@ HostBatch SyntheticImages::make(std::int64_t first, std::int64_t count, std::uin
 }
 
 HostBatch SyntheticImages::read_train(std::int64_t first, std::int64_t count) const {
-  return make(first, count, kTrain);
+  return make(first, count, kTrainEpoch);
 }
 
 HostBatch SyntheticImages::read_sequential(std::int64_t first, std::int64_t count) const {
   TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
                 first + count - 1, num_samples());
-  return make(first, count, kEval);
+  return make(first, count, kEvalEpoch);
 }
 
 }  // namespace trireme
