@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using SortedJson = nlohmann::json;
 
-constexpr int kTag = 1;  // of this module alone
+constexpr int kRestoreTag = 1;  // of this module alone
 
 // Bytes into a file that has room for them.
 void write_at(const fs::path& path, std::span<const ShardPiece> pieces) {
@@ -278,14 +278,14 @@ void PartnerRestore::transfer(const Saved& saved, const std::string& save) {
         if (rank == comm.rank()) attempt([&] { copy_shard(saved, ShardReader(local(save, shard)->path)); });
         continue;
       }
-      comm.open_channels({{.source = source, .destination = rank, .tag = kTag}});
+      comm.open_channels({{.source = source, .destination = rank, .tag = kRestoreTag}});
       if (source == comm.rank()) {
         const auto file =
             std::make_shared<const MappedFile>(local(save, shard)->path, "shard of a checkpoint");
-        comm.send(borrowed_tensor(file, file->bytes()), rank, kTag).wait();
+        comm.send(borrowed_tensor(file, file->bytes()), rank, kRestoreTag).wait();
       }
       if (rank != comm.rank()) continue;
-      comm.recv(borrowed_tensor(received_, received_->bytes()).slice(0, {bytes}), source, kTag).wait();
+      comm.recv(borrowed_tensor(received_, received_->bytes()).slice(0, {bytes}), source, kRestoreTag).wait();
       attempt([&] {
         const ShardReader received(received_->path(), static_cast<std::uint64_t>(bytes));
         received.verify();

@@ -261,18 +261,12 @@ void Supervisor::react_to_signals(const JobProcess& job) {
 
 // What is seen when mpirun is gone, or was told to go, says nothing of the ranks.
 void Supervisor::look_at_ranks(RankWatch& ranks, JobProcess& job) {
-<<<<<<< HEAD
   const auto word = ranks.wait(kRestartPoll);
-  if (!word || num_signals_ > 1 || job.poll()) return;
-  verdict_ = *word;
-=======
-  const auto word = ranks.wait(kPoll);
   if (word && num_signals_ <= 1 && !job.poll()) pass_verdict(*word);
 }
 
 void Supervisor::pass_verdict(const std::string& verdict) {
   verdict_ = verdict;
->>>>>>> disk
   history_.note("verdict", verdict_);
   say(fmt::format("attempt {} fails: {}", history_.attempts().back().number, verdict_));
 }
