@@ -19,7 +19,8 @@ struct Pattern {
 };
 
 Pattern pattern_of(std::uint64_t seed, std::int32_t label, std::int64_t size) {
-  ImageRandom random(ImageRandom::Stream::kSynthetic, seed, kPatternsEpoch, static_cast<std::uint32_t>(label));
+  ImageRandom random(ImageRandom::Stream::kSynthetic, seed, kPatternsEpoch,
+                     static_cast<std::uint32_t>(label));
   const double waves = 2 * std::numbers::pi / static_cast<double>(size);
   Pattern pattern{.step_x = waves * random.uniform(0, 4), .step_y = waves * random.uniform(0, 4)};
   for (float& channel : pattern.colour) channel = static_cast<float>(random.uniform(-1, 1));
