@@ -15,7 +15,7 @@ struct AddressSpace {
   std::int64_t used_bytes = 0;              // by the program and its libraries so far
   int num_threads = 1;                      // that it may start
 };
-/// Of this process, with as many threads as the machine has.
+/// The limit and use of this process. It may start as many threads as the machine has.
 AddressSpace address_space();
 
 /// Throws Error(kInvalidInput) where the limit leaves less than 64 MiB, and 8 MiB for each thread's stack. A

@@ -8,6 +8,9 @@
 
 namespace trireme {
 
+/// Begins every such line.
+inline constexpr std::string_view kErrorPrefix = "trireme: error: ";
+
 /// `rank` >= 0 names the rank that speaks.
 void report_error(std::string_view message, int rank = -1) noexcept;
 

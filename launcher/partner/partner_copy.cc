@@ -61,7 +61,7 @@ PartnerCopy::PartnerCopy(Engine& engine, PartnerRing ring, std::int64_t chunk_by
 }
 
 // The one thread of this rank: its end is seen by progress_.
-void PartnerCopy::run(PartnerCopy::Progress then, const std::function<void()>& work) {
+void PartnerCopy::run(Progress then, const std::function<void()>& work) {
   join();
   thread_ = std::thread([this, then, work] {
     try {
@@ -69,7 +69,7 @@ void PartnerCopy::run(PartnerCopy::Progress then, const std::function<void()>& w
       progress_ = then;
     } catch (...) {
       error_ = std::current_exception();
-      progress_ = PartnerCopy::Progress::kFailed;
+      progress_ = Progress::kFailed;
     }
   });
 }
@@ -103,7 +103,7 @@ void PartnerCopy::start(const RunState& state, const std::optional<fs::path>& to
              .step = engine_.steps_done(),
              .rank = comm.rank(),
              .num_ranks = comm.size()};
-  progress_ = PartnerCopy::Progress::kWriting;
+  progress_ = Progress::kWriting;
   try {
     run_stage(comm, [&] { prepare(state, tokenizer_model); });
   } catch (const AgreedError&) {
@@ -123,7 +123,7 @@ void PartnerCopy::start(const RunState& state, const std::optional<fs::path>& to
     one.header.rank = rank;
     count_chunks(one.bytes);
   }
-  run(PartnerCopy::Progress::kReady, [this] { write(); });
+  run(Progress::kReady, [this] { write(); });
 }
 
 // The thread. The room for all comes first: what does not fit is known before anything was sent.
@@ -149,8 +149,8 @@ void PartnerCopy::send_next() {
   for (Work& work : posted_) work.wait();
   posted_.clear();
   if (next_chunk_ == num_chunks_) {
-    progress_ = PartnerCopy::Progress::kChecking;
-    run(PartnerCopy::Progress::kInPlace, [this] { put_in_place(); });
+    progress_ = Progress::kChecking;
+    run(Progress::kInPlace, [this] { put_in_place(); });
     return;
   }
   const std::int64_t first = next_chunk_++ * chunk_bytes_;
@@ -178,22 +178,22 @@ void PartnerCopy::put_in_place() {
   name(header_);
 }
 
-std::optional<PartnerCopy::Copied> PartnerCopy::advance(std::span<const PartnerCopy::Progress> ranks) {
+std::optional<PartnerCopy::Copied> PartnerCopy::advance(std::span<const Progress> ranks) {
   if (!is_active()) return std::nullopt;
-  const auto all = [&](PartnerCopy::Progress wanted) {
-    return std::ranges::all_of(ranks, [&](PartnerCopy::Progress one) { return one == wanted; });
+  const auto all = [&](Progress wanted) {
+    return std::ranges::all_of(ranks, [&](Progress one) { return one == wanted; });
   };
-  if (std::ranges::find(ranks, PartnerCopy::Progress::kFailed) != ranks.end()) {
+  if (std::ranges::find(ranks, Progress::kFailed) != ranks.end()) {
     give_up();
-  } else if (all(PartnerCopy::Progress::kReady) || progress_ == PartnerCopy::Progress::kSending) {
-    progress_ = PartnerCopy::Progress::kSending;
+  } else if (all(Progress::kReady) || progress_ == Progress::kSending) {
+    progress_ = Progress::kSending;
     send_next();
-  } else if (all(PartnerCopy::Progress::kInPlace)) {
-    progress_ = PartnerCopy::Progress::kClearing;
-    run(PartnerCopy::Progress::kCleared, [this] {
+  } else if (all(Progress::kInPlace)) {
+    progress_ = Progress::kClearing;
+    run(Progress::kCleared, [this] {
       if (ring_.is_first_of_host()) ring_.folder.keep_only(header_.save);
     });
-  } else if (all(PartnerCopy::Progress::kCleared)) {
+  } else if (all(Progress::kCleared)) {
     join();
     const Copied done = copied();
     clear();
@@ -206,7 +206,7 @@ std::optional<PartnerCopy::Copied> PartnerCopy::advance(std::span<const PartnerC
 std::optional<PartnerCopy::Copied> PartnerCopy::finish() {
   while (is_active()) {
     join();
-    const PartnerCopy::Progress mine = progress_;
+    const Progress mine = progress_;
     if (const auto done = advance(ring_.comm->all_gather_value(mine))) return done;
   }
   return std::nullopt;
@@ -260,7 +260,7 @@ void PartnerCopy::clear() {
   own_ = {};
   incoming_.clear();
   error_ = nullptr;
-  progress_ = PartnerCopy::Progress::kNone;
+  progress_ = Progress::kNone;
 }
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
 // Folders on the supervisor's host for the files that mpirun and the ranks of one attempt make outside of the
 // output folder: mpirun's session, and the memory that ranks share (vader_segment.*). Killed processes leave
-// them behind, under names that nobody can tell from those of other jobs.
+// them behind, under names that do not show the job.
 #pragma once
 
 #include <filesystem>

@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
+#include "launcher/host/error_report.h"
 #include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::int64_t kTailBytes = 1 << 16;
-constexpr const char* kError = "trireme: error: ";
 constexpr const char* kMpirunError = "mpirun: Error: ";
 constexpr const char* kMpirunRefuses = "mpirun refuses";
 constexpr const char* kOfMpirun[] = {"mpirun noticed that process rank ",
@@ -110,9 +110,9 @@ std::string verdict_of(const std::filesystem::path& log) {
   std::string verdict, of_mpirun, before;
   bool belongs = false;
   for (std::string line; std::getline(file, line);) {
-    const auto found = line.find(kError);
+    const auto found = line.find(kErrorPrefix);
     if (verdict.empty() && (found != std::string::npos || is_word_of_rank(line))) {
-      verdict = found == std::string::npos ? line : line.substr(found + std::string_view(kError).size());
+      verdict = found == std::string::npos ? line : line.substr(found + kErrorPrefix.size());
       belongs = true;
     } else if (belongs && line.starts_with("  ") && verdict.size() < kMostBytes) {
       verdict += "\n" + line;

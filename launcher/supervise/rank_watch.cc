@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "launcher/host/error_report.h"
 #include "launcher/host/machine.h"
 #include "launcher/supervise/job_process.h"
 #include "parallel/watch/stall_report.h"
@@ -15,8 +16,6 @@ namespace {
 // A look goes through all processes of the host: often while the ranks come, seldom afterwards.
 constexpr auto kWhileTheyCome = std::chrono::milliseconds(100);
 constexpr auto kAfterwards = std::chrono::seconds(1);
-
-constexpr std::string_view kErrorStart = "trireme: error: ";
 
 }  // namespace
 
@@ -54,7 +53,7 @@ std::optional<std::string> RankWatch::last_word() const {
   for (const SharedBoard& one : boards_) {
     auto word = one.last_word->read();
     if (!word) continue;
-    if (word->starts_with(kErrorStart)) word->erase(0, kErrorStart.size());
+    if (word->starts_with(kErrorPrefix)) word->erase(0, kErrorPrefix.size());
     return fmt::format("host {}: {}", host_, *word);
   }
   return std::nullopt;

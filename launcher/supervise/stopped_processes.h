@@ -1,9 +1,9 @@
 // Processes of an attempt that a signal has stopped (SIGSTOP, SIGTSTP), on the supervisor's host.
 //
-// [Note: stopped processes] A job that is stopped as a whole is paused, and nobody is to interfere, until it
-// is told to end: then its processes are continued, as stopped ranks save no checkpoint and a stopped mpirun
-// passes no signal on. An mpirun that is stopped alone is continued: its ranks would wait for it at their
-// end.
+// [Note: stopped processes] A job whose processes are all stopped is paused: the supervisor does not
+// interfere. Once the job has to end, the supervisor continues its processes, because a stopped rank saves no
+// checkpoint and a stopped mpirun passes no signal on. An mpirun that is stopped alone is continued, because
+// its ranks would wait for it at their end.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// Of tagged_processes(tag), those that are stopped, also by a debugger.
+/// The stopped ones of tagged_processes(tag). A debugger stops processes too.
 std::vector<int> stopped_processes(const std::string& tag);
 
 class StoppedProcesses {

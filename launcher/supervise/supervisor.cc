@@ -193,7 +193,8 @@ std::string Supervisor::describe_limit() const {
                      left < 10 ? fmt::format("{:.3g}", left) : fmt::format("{:.0f}", left), minutes);
 }
 
-std::vector<std::string> Supervisor::command(const fs::path& host_file, const std::string& tag) const {
+std::vector<std::string> Supervisor::command(const fs::path& host_file,
+                                             const std::vector<std::string>& options) const {
   std::vector<std::string> words = {options_.mpirun};
   words.insert(words.end(), options_.mpirun_options.begin(), options_.mpirun_options.end());
   if (hosts_) {
@@ -204,10 +205,8 @@ std::vector<std::string> Supervisor::command(const fs::path& host_file, const st
         naming_options(read_hosts(options_.hosts), options_.mpirun_options);
     words.insert(words.end(), naming.begin(), naming.end());
     words.insert(words.end(), {"--hostfile", host_file.string()});
-  } else {
-    const std::vector<std::string> folders = AttemptFolder(tag).make(options_.mpirun_options);
-    words.insert(words.end(), folders.begin(), folders.end());
   }
+  words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(),
                {"-np", std::to_string(place_.num_ranks), fs::read_symlink("/proc/self/exe").string(), "train",
                 options_.job, "--out", out_.root.string()});
@@ -319,13 +318,22 @@ std::unique_ptr<JobProcess> Supervisor::start_attempt(const Attempt& attempt, co
   const fs::path host_file = out_.root / "attempts" / fmt::format("attempt-{:04}.hosts", attempt.number);
   // Noted first: whenever this process dies, the next supervisor knows the tag.
   history_.begin(attempt);
+  const AttemptFolder folder(attempt.tag);
+  std::vector<std::string> options;
+  if (!hosts_) options = folder.make(options_.mpirun_options);
   std::unique_ptr<JobProcess> job;
-  disk_.until_written([&] {
-    history_.flush();
-    if (hosts_) write_hosts(host_file, place_.hosts.used);
-    job = std::make_unique<JobProcess>(
-        JobProcess::Options{.command = command(host_file, attempt.tag), .log = log, .tag = attempt.tag});
-  });
+  try {
+    disk_.until_written([&] {
+      history_.flush();
+      if (hosts_) write_hosts(host_file, place_.hosts.used);
+      job = std::make_unique<JobProcess>(
+          JobProcess::Options{.command = command(host_file, options), .log = log, .tag = attempt.tag});
+    });
+  } catch (...) {
+    folder.remove();
+    throw;
+  }
+  if (!job) folder.remove();
   return job;
 }
 

@@ -71,7 +71,9 @@ class Supervisor {
   Place choose_place() const;
   std::string describe_place() const;
   std::string describe_limit() const;
-  std::vector<std::string> command(const std::filesystem::path& host_file, const std::string& tag) const;
+  /// `options`: of mpirun, for this attempt.
+  std::vector<std::string> command(const std::filesystem::path& host_file,
+                                   const std::vector<std::string>& options) const;
   /// Starts the next attempt, once the disk takes what belongs to it. Null: stopped while waiting for that.
   std::unique_ptr<JobProcess> start_attempt(const Attempt& attempt, const std::filesystem::path& log);
   /// Returns false where it was stopped before it began.

@@ -74,7 +74,8 @@ ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog
     return report_agreed(*comm, error);
   } catch (const std::exception& error) {
     // Does not return: others may be waiting for this rank, so the job ends here.
-    comm->abort("trireme: error: " + terminal_text(with_keys(naming_rank(comm->rank(), error.what()))));
+    comm->abort(std::string(kErrorPrefix) +
+                terminal_text(with_keys(naming_rank(comm->rank(), error.what()))));
     return ExitCode::kFailed;
   }
 }

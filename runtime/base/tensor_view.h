@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Addresses of the meta device start here: above those of every process and card.
+/// The first address of the meta device. No process and no card maps addresses so high.
 inline constexpr std::uintptr_t kFirstMetaAddress = std::uintptr_t{1} << 60;
 inline bool is_meta_address(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) >= kFirstMetaAddress;

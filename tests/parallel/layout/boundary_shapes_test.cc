@@ -3,11 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <functional>
-
 #include "parallel/foresee/block_work.h"
 #include "parallel/foresee/predict.h"
-#include "runtime/base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme {
 namespace {
@@ -46,24 +44,16 @@ BlockList blocks_where_the_second(Reads reads) {
   return blocks;
 }
 
-std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
-}
-
 std::string error_of_shapes(const BlockList& blocks) {
-  return error_of([&] { (void)BoundaryShapes(blocks, Precision(), kSample).of(1, {.num_samples = 2}); });
+  return testing::message_of(
+      [&] { (void)BoundaryShapes(blocks, Precision(), kSample).of(1, {.num_samples = 2}); });
 }
 
 std::string error_of_prediction(Reads reads, int ranks) {
   EngineOptions options{.global_batch = 4, .micro_batch = 2, .sample = kSample};
   options.pipeline.stages = ranks;
   const auto blocks = std::make_shared<const BlockList>(blocks_where_the_second(reads));
-  return error_of([&] { (void)predict_step(blocks, options, kSample, ranks, 0); });
+  return testing::message_of([&] { (void)predict_step(blocks, options, kSample, ranks, 0); });
 }
 
 TEST(BoundaryShapes, ABlockThatReadsElementsOnMetaIsNamedWithWhatToDo) {
@@ -73,7 +63,8 @@ TEST(BoundaryShapes, ABlockThatReadsElementsOnMetaIsNamedWithWhatToDo) {
   for (const Reads reads : {Reads::kData, Reads::kView}) {
     const BlockList blocks = blocks_where_the_second(reads);
     EXPECT_THAT(error_of_shapes(blocks), names_block_and_remedy);
-    EXPECT_THAT(error_of([&] { (void)count_block_work(blocks, kSample); }), names_block_and_remedy);
+    EXPECT_THAT(testing::message_of([&] { (void)count_block_work(blocks, kSample); }),
+                names_block_and_remedy);
     EXPECT_THAT(error_of_prediction(reads, 2), names_block_and_remedy);
     EXPECT_THAT(error_of_prediction(reads, 1),
                 AllOf(HasSubstr("of block 'reader': this tensor has no values"), HasSubstr("shapes alone")));
