@@ -17,6 +17,7 @@
 #include "launcher/train/run_checkpoint.h"
 #include "parallel/layout/parameter_rules.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_writer.h"
 #include "runtime/checkpoint/peft_writer.h"
@@ -95,16 +96,10 @@ std::size_t write_adapters(const SafetensorsReader& model, const SavedAdapters& 
   return count;
 }
 
-/// Beside the model, where transformers looks for it.
-void copy_tokenizer(const Checkpoint& checkpoint, const std::filesystem::path& out) {
-  const auto from = checkpoint.folder / tokenizer_file(kBpeTokenizer);
-  if (!std::filesystem::exists(from)) return;
-  std::error_code error;
-  std::filesystem::copy_file(from, out / from.filename(), std::filesystem::copy_options::overwrite_existing,
-                             error);
-  if (error)
-    throw Error(ErrorCode::kRuntime, "cannot copy {} to {}: {}", from.string(), out.string(),
-                error.message());
+/// What `trireme export` writes beside the model, where transformers looks for it; null: there is none.
+std::unique_ptr<Tokenizer> find_tokenizer(const Checkpoint& checkpoint) {
+  if (!std::filesystem::exists(checkpoint.folder / tokenizer_file(kBpeTokenizer))) return nullptr;
+  return load_saved_tokenizer(kBpeTokenizer, checkpoint.folder);
 }
 
 /// False for what another program or another command wrote.
@@ -161,6 +156,7 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   if (is_adapted || format == ExportFormat::kHf) section = resolve(read_run_state(checkpoint).config).model;
   const SavedAdapters adapters =
       is_adapted ? saved_adapters(section, *build_blocks(section)) : SavedAdapters{};
+  const auto tokenizer = format == ExportFormat::kHf ? find_tokenizer(checkpoint) : nullptr;
   const MergedModel merged(model, adapters);
   std::size_t num_tensors = merged.entries().size();
   if (arguments.adapters) {
@@ -171,7 +167,10 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   } else {
     write_model(merged, saved_class_names(checkpoint), arguments.out);
   }
-  if (format == ExportFormat::kHf) copy_tokenizer(checkpoint, arguments.out);
+  if (tokenizer) {
+    write_text_file(std::filesystem::path(arguments.out) / tokenizer_file(kBpeTokenizer),
+                    tokenizer->model_text());
+  }
   fmt::print("{}: {} tensors of {}\n", arguments.out, num_tensors, checkpoint.folder.string());
   return ExitCode::kDone;
 }

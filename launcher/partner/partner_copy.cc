@@ -3,8 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "launcher/host/elapsed.h"
 #include "launcher/host/machine.h"
@@ -25,13 +23,6 @@ constexpr int kTag = 0;  // the communicator is this module's alone
 Tensor tensor_of(std::shared_ptr<ReservedFile> file) {
   const std::span<std::byte> bytes = file->bytes();
   return borrowed_tensor(std::move(file), bytes);
-}
-
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (!file) throw Error(ErrorCode::kRuntime, "cannot read {}", path.string());
-  return text;
 }
 
 std::vector<MessageChannel> channels_of(const HostMap& hosts) {
@@ -83,7 +74,7 @@ void PartnerCopy::prepare(const RunState& state, const std::optional<fs::path>& 
   header_.files = files_.sizes();
   std::vector<ShardPiece> pieces = files_.pieces();
   if (tokenizer_model && ring_.comm->rank() == 0) {
-    tokenizer_ = read_file(*tokenizer_model);
+    tokenizer_ = read_checked_tokenizer(*tokenizer_model, state.data.tokenizer);
     pieces.push_back({.place = {.file = header_.files.size(), .offset = 0, .bytes = tokenizer_.size()},
                       .data = reinterpret_cast<const std::byte*>(tokenizer_.data())});
   }

@@ -5,9 +5,12 @@
 #include <span>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/mapped_file.h"
+#include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/checkpoint/json_file.h"
+#include "runtime/data/bpe_folder.h"
 
 namespace trireme {
 namespace {
@@ -63,6 +66,19 @@ TokenizerRecord read_tokenizer_record(const std::string& kind, const fs::path& f
   TokenizerRecord record{.kind = kind, .vocab_size = vocab_size};
   if (!file.empty()) record.hash = hash_of(MappedFile(file, "tokenizer").bytes());
   return record;
+}
+
+std::string read_checked_tokenizer(const fs::path& file, const TokenizerRecord& record) {
+  const fs::path path =
+      file_of_folder({.folder = file.parent_path(), .name = file.filename().string(), .what = "tokenizer"});
+  std::string text = read_text_file({.path = path, .what = "tokenizer", .max_bytes = kMaxTokenizerBytes});
+  const std::uint64_t hash = hash_of(std::as_bytes(std::span(text)));
+  TRIREME_CHECK(
+      record.hash == 0 || record.hash == hash,
+      "the tokenizer {} was changed while the run uses it: its hash is {}, and was {} at the start; "
+      "restore the file and start again, to resume",
+      file.string(), hash_text(hash), hash_text(record.hash));
+  return text;
 }
 
 TokenizerRecord record_of(const Tokenizer& tokenizer) {

@@ -27,6 +27,10 @@ TokenizerRecord read_tokenizer_record(const std::string& kind, const std::filesy
                                       std::int64_t vocab_size = 0);
 TokenizerRecord record_of(const Tokenizer& tokenizer);
 
+/// The content of a tokenizer's file, which has the hash of `record` unless that is unknown. Throws
+/// Error(kInvalidInput) where the file is missing, a link out of its folder, too large, or another one.
+std::string read_checked_tokenizer(const std::filesystem::path& file, const TokenizerRecord& record);
+
 /// An unknown tokenizer agrees with all.
 bool is_same(const TokenizerRecord& a, const TokenizerRecord& b);
 /// "bpe of 300 tokens, hash 00c0ffee00c0ffee"

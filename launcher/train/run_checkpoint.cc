@@ -5,6 +5,7 @@
 #include "launcher/train/state_verification.h"
 #include "parallel/run/checkpoint_state.h"
 #include "parallel/watch/watchdog.h"
+#include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/data/tokenizer.h"
 
@@ -48,10 +49,8 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
 }
 
 void copy_tokenizer(const fs::path& model, const RunState& state, const fs::path& folder) {
-  std::error_code error;
-  fs::copy_file(model, folder / tokenizer_file(state.data.tokenizer.kind), error);
-  if (!error) return;
-  throw Error(ErrorCode::kRuntime, "cannot copy {} into the checkpoint: {}", model.string(), error.message());
+  const std::string bytes = read_checked_tokenizer(model, state.data.tokenizer);
+  write_text_file(folder / tokenizer_file(state.data.tokenizer.kind), bytes);
 }
 
 fs::path commit_checkpoint(CheckpointStore& store, PendingCheckpoint& pending, const RunState& state) {

@@ -17,7 +17,8 @@ std::filesystem::path save_checkpoint(CheckpointStore& store, const Engine& engi
                                       const std::optional<std::filesystem::path>& tokenizer_model);
 
 // The parts of it that rank 0 does beside the engine's state:
-/// Puts the tokenizer's file beside the state. Throws Error(kRuntime).
+/// Writes the tokenizer's file beside the state, as read_checked_tokenizer() reads it. Throws as that does,
+/// and Error(kRuntime) when the disk refuses.
 void copy_tokenizer(const std::filesystem::path& model, const RunState& state,
                     const std::filesystem::path& folder);
 /// Brings a checkpoint to its place, then removes old ones. Returns its folder.

@@ -1,5 +1,7 @@
 #include "launcher/train/state_to_save.h"
 
+#include "launcher/train/token_data.h"
+
 namespace trireme {
 
 RunState state_to_save(const TrainingRun& run, bool evaluation_due) {
@@ -20,8 +22,7 @@ RunState state_to_save(const TrainingRun& run, bool evaluation_due) {
 }
 
 std::optional<std::filesystem::path> tokenizer_model(const TrainingRun& run) {
-  if (!run.prepared || run.prepared->info.tokenizer_model.empty()) return std::nullopt;
-  return run.prepared->folder / run.prepared->info.tokenizer_model;
+  return run.prepared ? tokenizer_file_of(*run.prepared) : std::nullopt;
 }
 
 }  // namespace trireme

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/data/document_dataset.h"
@@ -209,9 +210,15 @@ std::vector<fs::path> token_files(const std::string& path, TokenPart part) {
   return find_token_shards(shards_of(path, part == TokenPart::kTrain ? "train.bin" : "eval.bin"));
 }
 
-TokenizerRecord tokenizer_of(const PreparedData& data) {
+std::optional<fs::path> tokenizer_file_of(const PreparedData& data) {
   const std::string& file = data.info.tokenizer_model;
-  return read_tokenizer_record(data.info.tokenizer, file.empty() ? fs::path() : data.folder / file,
+  if (file.empty()) return std::nullopt;
+  return file_of_folder(
+      {.folder = data.folder, .name = file, .what = "tokenizer (\"tokenizer_model\" of dataset.json)"});
+}
+
+TokenizerRecord tokenizer_of(const PreparedData& data) {
+  return read_tokenizer_record(data.info.tokenizer, tokenizer_file_of(data).value_or(fs::path()),
                                data.info.vocab_size);
 }
 

@@ -28,7 +28,11 @@ std::optional<PreparedData> find_prepared_data(const std::filesystem::path& path
 enum class TokenPart : std::uint8_t { kTrain, kEval };
 std::vector<std::filesystem::path> token_files(const std::string& path, TokenPart part);
 
-/// Its tokenizer, with the hash of its file. Throws Error(kInvalidInput) where the file is missing.
+/// The file of its tokenizer; nothing for a kind that needs none. Throws Error(kInvalidInput) where it is
+/// missing or not in the folder ([Note: folders of strangers]).
+std::optional<std::filesystem::path> tokenizer_file_of(const PreparedData& data);
+
+/// Its tokenizer, with the hash of its file. Throws as tokenizer_file_of() does.
 TokenizerRecord tokenizer_of(const PreparedData& data);
 
 /// The tokenizer's, of prepared tokens. Throws Error(kInvalidInput) where there are none, saying what is

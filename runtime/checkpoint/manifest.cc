@@ -7,6 +7,7 @@
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/json_file.h"
 #include "runtime/checkpoint/safetensors_reader.h"
@@ -53,10 +54,13 @@ Manifest to_manifest(const json& object) {
                        .bytes = read_integer<std::uint64_t>(file, "bytes"),
                        .checksum = from_hex(file.at("checksum").get<std::string>()),
                        .tensors = {}});
+    TRIREME_CHECK(is_folder_file_name(read.name), "\"{:.200}\" is no name of a file in its folder",
+                  read.name);
     if (!file.contains("tensors")) continue;  // no safetensors file, or of an earlier build
     for (const auto& [name, checksum] : file["tensors"].items())
       read.tensors[name] = from_hex(checksum.get<std::string>());
   }
+  TRIREME_CHECK(!manifest.files.empty(), "it lists no files");
   return manifest;
 }
 
@@ -127,7 +131,8 @@ CheckpointFile describe_file(const std::filesystem::path& path) {
 
 void verify_files(const Manifest& manifest, const std::filesystem::path& folder, Verify verify) {
   for (const CheckpointFile& file : manifest.files) {
-    const std::filesystem::path path = folder / file.name;
+    const std::filesystem::path path =
+        file_of_folder({.folder = folder, .name = file.name, .what = "checkpoint file"});
     std::error_code error;
     const std::uint64_t bytes = std::filesystem::file_size(path, error);
     TRIREME_CHECK(!error, "checkpoint file {} cannot be read: {}", path.string(), error.message());

@@ -22,7 +22,8 @@ struct Manifest {
 /// Writes `folder`/manifest.json with a checksum of its own, whole and synced.
 void write_manifest(const Manifest& manifest, const std::filesystem::path& folder);
 
-/// Throws Error(kInvalidInput) when it is missing, damaged or of another version.
+/// Throws Error(kInvalidInput) when it is missing, damaged or of another version, lists no files, or lists
+/// one whose name leaves the folder.
 Manifest read_manifest(const std::filesystem::path& folder);
 
 /// The size and checksum of a file of any kind, read whole.
@@ -34,7 +35,8 @@ enum class Verify : std::uint8_t {
   kChecksums,  // they are read whole, too
 };
 
-/// Throws Error(kInvalidInput) naming the first file that is missing, short, long or changed.
+/// Throws Error(kInvalidInput) naming the first file that is missing, short, long or changed, or a link out
+/// of the folder.
 void verify_files(const Manifest& manifest, const std::filesystem::path& folder, Verify verify);
 
 }  // namespace trireme

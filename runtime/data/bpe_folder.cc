@@ -7,11 +7,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <system_error>
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/json_file.h"
 
@@ -49,6 +51,7 @@ constexpr std::string_view kSpecialKeys[] = {"bos_token", "eos_token", "unk_toke
 Json read_json(const fs::path& path, const char* what) {
   std::error_code error;
   if (!fs::exists(path, error)) return Json::object();
+  file_of_folder({.folder = path.parent_path(), .name = path.filename().string(), .what = what});
   const Json json = read_json_file(path, what);
   TRIREME_CHECK(json.is_object(), "its {} is no JSON object", path.filename().string());
   return json;
@@ -133,7 +136,7 @@ class AddedTokens {
 
   void add(Json entry, std::optional<std::int64_t> listed_id = std::nullopt) {
     const std::string content = entry.at("content").get<std::string>();
-    if (std::ranges::find(contents_, content) != contents_.end()) return;
+    if (contents_.contains(content)) return;
     const std::int64_t id = vocab_.contains(content) ? vocab_[content].get<std::int64_t>() : next_;
     TRIREME_CHECK(!listed_id || *listed_id == id,
                   "it lists the added token '{}' with the id {}, and transformers would give it {}: its "
@@ -141,7 +144,7 @@ class AddedTokens {
                   content, listed_id.value_or(0), id, vocab_.size());
     next_ = std::max(next_, id + 1);
     entry["id"] = id;
-    contents_.push_back(content);
+    contents_.insert(content);
     entries_.push_back(std::move(entry));
   }
   const Json& entries() const { return entries_; }
@@ -149,7 +152,7 @@ class AddedTokens {
  private:
   const Json& vocab_;
   std::int64_t next_;
-  std::vector<std::string> contents_;
+  std::set<std::string> contents_;
   Json entries_ = Json::array();
 };
 
@@ -213,7 +216,9 @@ Json merges_of(const std::string& text) {
 
 std::string tokenizer_json_of(const fs::path& folder) {
   const auto read = [&](const char* name, const char* what) {
-    return read_text_file({.path = folder / name, .what = what, .max_bytes = kMaxTokenizerBytes});
+    return read_text_file({.path = file_of_folder({.folder = folder, .name = name, .what = what}),
+                           .what = what,
+                           .max_bytes = kMaxTokenizerBytes});
   };
   const Json vocab = parse_json(read("vocab.json", "vocabulary"));
   TRIREME_CHECK(vocab.is_object(), "its vocab.json is no JSON object");
@@ -229,14 +234,16 @@ std::string tokenizer_json_of(const fs::path& folder) {
 
 void check_added_tokens(const fs::path& folder, const BpeModel& model) {
   const SideFiles files(folder);
+  std::map<std::string, std::int32_t> known;
+  for (const BpeModel::Added& token : model.added) known.emplace(token.content, token.id);
   for (const auto& [id, entry] : listed_tokens(files, {})) {
     const std::string content = entry.at("content").get<std::string>();
-    const auto found = std::ranges::find(model.added, content, &BpeModel::Added::content);
+    const auto found = known.find(content);
     TRIREME_CHECK(
-        found != model.added.end() && found->id == id,
+        found != known.end() && found->second == id,
         "{} lists the added token '{}' with the id {}, which its tokenizer.json {}",
         files.config.contains("added_tokens_decoder") ? "tokenizer_config.json" : "added_tokens.json",
-        content, id, found == model.added.end() ? "does not have" : fmt::format("has with {}", found->id));
+        content, id, found == known.end() ? "does not have" : fmt::format("has with {}", found->second));
   }
 }
 

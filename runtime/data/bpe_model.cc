@@ -56,16 +56,22 @@ void add_split(const Json& json, BpeModel& model) {
   if (pattern.contains("Regex")) {
     model.patterns.push_back(pcre_of_onig(pattern.at("Regex").get<std::string>()));
   } else {
-    model.patterns.push_back(any_of_texts({pattern.at("String").get<std::string>()}));
+    model.patterns.push_back(literal_pattern(pattern.at("String").get<std::string>()));
   }
 }
 
+constexpr int kMaxSequences = 8;          // within each other; known vocabularies have one
+constexpr std::size_t kMaxPatterns = 64;  // known vocabularies have up to five
+
 /// `is_byte_level`: text has become bytes; a pattern behind that would cut their characters.
-void add_pre_tokenizer(const Json& json, BpeModel& model, bool& is_byte_level) {
+void add_pre_tokenizer(const Json& json, BpeModel& model, bool& is_byte_level, int depth = 0) {
   if (json.is_null()) return;
+  TRIREME_CHECK(depth <= kMaxSequences, "its pre-tokenizers are nested more than {} deep", kMaxSequences);
+  TRIREME_CHECK(model.patterns.size() < kMaxPatterns, "it has more than {} pre-tokenizers", kMaxPatterns);
   const std::string type = json.at("type").get<std::string>();
   if (type == "Sequence") {
-    for (const Json& part : json.at("pretokenizers")) add_pre_tokenizer(part, model, is_byte_level);
+    for (const Json& part : json.at("pretokenizers"))
+      add_pre_tokenizer(part, model, is_byte_level, depth + 1);
   } else if (type == "Split") {
     TRIREME_CHECK(!is_byte_level, "its pre-tokenizer has a Split behind ByteLevel, which is not known here");
     add_split(json, model);

@@ -8,6 +8,7 @@
 #include "runtime/base/error.h"
 #include "runtime/data/bpe_model.h"
 #include "runtime/data/pre_tokenizer.h"
+#include "runtime/data/text_set.h"
 #include "runtime/data/tokenizer.h"
 
 namespace trireme {
@@ -30,7 +31,7 @@ class BpeTokenizer final : public Tokenizer {
       added[token.normalized ? 1 : 0].push_back(token.content);
     }
     for (std::vector<std::string>& texts : added) {
-      if (!texts.empty()) added_patterns_.emplace_back(any_of_texts(std::move(texts)));
+      if (!texts.empty()) added_sets_.emplace_back(std::move(texts));
     }
     for (const std::string& pattern : model.patterns) patterns_.emplace_back(pattern);
     pairs_.emplace(std::move(model.learned));
@@ -43,7 +44,8 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text) const override {
     std::vector<std::int32_t> ids;
     Cache cache;
-    encode_from(0, text, cache, ids);
+    MatchBudget budget(text.size(), patterns_.size() + added_sets_.size());
+    encode_from({.text = text, .next_set = 0}, cache, budget, ids);
     return ids;
   }
 
@@ -78,21 +80,25 @@ class BpeTokenizer final : public Tokenizer {
     TRIREME_CHECK(is_new, "two of its tokens have the id {}", id);
   }
 
-  /// Looks for the added tokens of the patterns from `next` on.
-  void encode_from(std::size_t next, std::string_view text, Cache& cache,
+  struct Part {
+    std::string_view text;
+    std::size_t next_set;  // of the added tokens that are not looked for yet
+  };
+  void encode_from(const Part& part, Cache& cache, MatchBudget& budget,
                    std::vector<std::int32_t>& ids) const {
-    if (next == added_patterns_.size()) return encode_plain(text, cache, ids);
-    added_patterns_[next].split(text, [&](std::string_view part, bool is_added) {
+    if (part.next_set == added_sets_.size()) return encode_plain(part.text, cache, budget, ids);
+    added_sets_[part.next_set].split(part.text, budget, [&](std::string_view text, bool is_added) {
       if (is_added) {
-        ids.push_back(added_.find(part)->second);
+        ids.push_back(added_.find(text)->second);
       } else {
-        encode_from(next + 1, part, cache, ids);
+        encode_from({.text = text, .next_set = part.next_set + 1}, cache, budget, ids);
       }
     });
   }
 
-  void encode_plain(std::string_view text, Cache& cache, std::vector<std::int32_t>& ids) const {
-    pre_tokenize(patterns_, text, [&](std::string_view piece) {
+  void encode_plain(std::string_view text, Cache& cache, MatchBudget& budget,
+                    std::vector<std::int32_t>& ids) const {
+    pre_tokenize(patterns_, text, budget, [&](std::string_view piece) {
       const auto [found, is_new] = cache.try_emplace(piece);
       if (is_new) pairs_->encode(piece, found->second);
       ids.insert(ids.end(), found->second.begin(), found->second.end());
@@ -103,7 +109,7 @@ class BpeTokenizer final : public Tokenizer {
   std::string text_;
   std::map<std::int32_t, std::string> tokens_;  // as bytes
   std::map<std::string, std::int32_t, std::less<>> added_;
-  std::vector<TextPattern> added_patterns_;  // one after the other, each between the tokens of the one before
+  std::vector<TextSet> added_sets_;  // one after the other, each between the tokens of the one before
   std::vector<TextPattern> patterns_;
   std::optional<BytePairs> pairs_;
 };

@@ -41,6 +41,10 @@ Image decode_image(const EncodedImage& encoded, int reduction) {
 }
 
 void check_image_size(const EncodedImage& encoded, ImageSize size) {
+  if (std::max(size.width, size.height) > kMaxPictureSide) {
+    throw BadImage(fmt::format("picture {} has {} x {} pixels, the limit of a side is {}", encoded.name,
+                               size.width, size.height, kMaxPictureSide));
+  }
   if (size.width > 0 && size.height > 0 && size.num_pixels() <= encoded.max_pixels) return;
   throw BadImage(
       fmt::format("picture {} has {} x {} pixels, the limit is {} in all (EncodedImage::max_pixels)",

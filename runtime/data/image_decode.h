@@ -24,6 +24,10 @@ class BadImage : public Error {
 /// More than any camera's picture in the common sets; 200 MB decoded.
 inline constexpr std::int64_t kDefaultMaxPixels = std::int64_t{1} << 26;
 
+/// Of a side, in pixels: JPEG's limit. A PNG of one column and 67M rows passes a limit of pixels alone, and
+/// takes half a minute.
+inline constexpr std::int64_t kMaxPictureSide = 65'535;
+
 /// A picture as it is stored. Views the bytes.
 struct EncodedImage {
   std::span<const std::byte> bytes;
@@ -32,7 +36,7 @@ struct EncodedImage {
 };
 
 /// The size that the header promises. Throws BadImage when the bytes are neither JPEG nor PNG, the header is
-/// damaged or promises more than max_pixels.
+/// damaged or promises more than max_pixels or a side above kMaxPictureSide.
 ImageSize read_image_size(const EncodedImage& encoded);
 
 /// The picture as RGB. Grey is spread over three channels, CMYK converted without a colour profile (in
@@ -43,7 +47,7 @@ ImageSize read_image_size(const EncodedImage& encoded);
 Image decode_image(const EncodedImage& encoded, int reduction = 1);
 
 /// For the decoders: throws BadImage unless `size`, as a header promises it, is positive and within
-/// max_pixels.
+/// max_pixels and kMaxPictureSide.
 void check_image_size(const EncodedImage& encoded, ImageSize size);
 
 }  // namespace trireme

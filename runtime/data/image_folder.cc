@@ -10,6 +10,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_identity.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/hash.h"
@@ -36,22 +37,30 @@ FileKind kind_of(const fs::path& path) {
   return is_one_of({".gif", ".bmp", ".webp", ".tif", ".tiff"}) ? FileKind::kUnreadable : FileKind::kOther;
 }
 
-std::vector<fs::path> find_class_folders(const fs::path& root) {
+struct ClassFolders {
+  std::vector<fs::path> folders, foreign;  // foreign: see FolderBounds
+};
+
+ClassFolders find_class_folders(const fs::path& root) {
   std::error_code error;
   TRIREME_CHECK(fs::exists(root, error), "image folder {} does not exist", root.string());
   TRIREME_CHECK(fs::is_directory(root, error), "{} is not a folder of class folders", root.string());
-  std::vector<fs::path> folders;
+  const FolderBounds bounds(root);
+  ClassFolders found;
   fs::directory_iterator entry(root, error);
   for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
     std::error_code ignored;
-    if (!is_hidden(entry->path()) && entry->is_directory(ignored)) folders.push_back(entry->path());
+    if (is_hidden(entry->path()) || !entry->is_directory(ignored)) continue;
+    (bounds.is_foreign_link(entry->path()) ? found.foreign : found.folders).push_back(entry->path());
   }
   TRIREME_CHECK(!error, "cannot list image folder {}: {}", root.string(), error.message());
-  TRIREME_CHECK(!folders.empty(),
-                "image folder {} has no class folders: pictures are read from FOLDER/CLASS/PICTURE",
-                root.string());
-  std::ranges::sort(folders);
-  return folders;
+  TRIREME_CHECK(!found.folders.empty(),
+                "image folder {} has no class folders: pictures are read from FOLDER/CLASS/PICTURE{}",
+                root.string(),
+                found.foreign.empty() ? "" : ", and not through links out of FOLDER that another user made");
+  std::ranges::sort(found.folders);
+  std::ranges::sort(found.foreign);
+  return found;
 }
 
 /// Paths below a class folder, sorted.
@@ -59,12 +68,13 @@ struct Listing {
   std::vector<std::string> pictures, unreadable;
   bool has_links = false;
   std::vector<fs::path> not_followed;  // links to folders that are read already
+  std::vector<fs::path> foreign;       // links that FolderBounds leaves out
 };
 
 /// Lists a class folder: its own folders first, then those that links lead to, each once.
 class FolderWalk {
  public:
-  explicit FolderWalk(const fs::path& folder) : folder_(folder) {}
+  FolderWalk(const fs::path& folder, const FolderBounds& bounds) : folder_(folder), bounds_(bounds) {}
 
   Listing list() {
     is_new(folder_);
@@ -81,6 +91,7 @@ class FolderWalk {
     }
     std::ranges::sort(found_.pictures);
     std::ranges::sort(found_.unreadable);
+    std::ranges::sort(found_.foreign);
     return std::move(found_);
   }
 
@@ -98,6 +109,8 @@ class FolderWalk {
       const bool is_folder = entry->is_directory(ignored), is_link = entry->is_symlink(ignored);
       if (is_hidden(entry->path())) {
         entry.disable_recursion_pending();
+      } else if (is_link && bounds_.is_foreign_link(entry->path())) {
+        found_.foreign.push_back(entry->path());
       } else if (is_folder && is_link) {
         links_.push_back(entry->path());
         found_.has_links = true;
@@ -119,13 +132,14 @@ class FolderWalk {
   }
 
   fs::path folder_;
+  const FolderBounds& bounds_;
   Listing found_;
   std::vector<fs::path> links_;
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen_;  // device and inode of folders
 };
 
-Listing list_files(const fs::path& folder) {
-  Listing found = FolderWalk(folder).list();
+Listing list_files(const fs::path& folder, const FolderBounds& bounds) {
+  Listing found = FolderWalk(folder, bounds).list();
   TRIREME_CHECK(!found.pictures.empty(),
                 "class folder {} has no pictures (*.jpg, *.jpeg, *.png): fill or remove it", folder.string());
   if (!found.not_followed.empty()) {
@@ -177,14 +191,19 @@ std::uint64_t hash_picture(const fs::path& path, std::uint64_t limit, ByteHash& 
 }  // namespace
 
 ImageFolder::ImageFolder(const Options& options) : options_(options) {
-  for (const fs::path& folder : find_class_folders(options.root)) add_class(folder);
+  const ClassFolders found = find_class_folders(options.root);
+  foreign_links_ = found.foreign;
+  const FolderBounds bounds(options.root);
+  for (const fs::path& folder : found.folders) add_class(folder, bounds);
   if (num_unreadable_ > 0) log_warning(describe_unreadable());
+  if (!foreign_links_.empty()) log_warning(describe_foreign_links());
 }
 
-void ImageFolder::add_class(const fs::path& folder) {
+void ImageFolder::add_class(const fs::path& folder, const FolderBounds& bounds) {
   const auto label = static_cast<std::int32_t>(class_names_.size());
   class_names_.push_back(folder.filename().string());
-  const Listing files = list_files(folder);
+  const Listing files = list_files(folder, bounds);
+  foreign_links_.insert(foreign_links_.end(), files.foreign.begin(), files.foreign.end());
   has_links_ = has_links_ || files.has_links;
   for (const std::string& picture : files.pictures) {
     labels_.push_back(label);
@@ -201,6 +220,15 @@ std::string ImageFolder::describe_unreadable() const {
   return fmt::format(
       "{} picture(s) below {} are not read, as they are neither JPEG nor PNG by their names; the first is {}",
       num_unreadable_, options_.root.string(), first_unreadable_);
+}
+
+std::string ImageFolder::describe_foreign_links() const {
+  if (foreign_links_.empty()) return "";
+  return fmt::format(
+      "left out: {} link(s) of other users that lead out of {}, the first is {}; to include the pictures, "
+      "copy "
+      "them, or make the links yourself",
+      foreign_links_.size(), options_.root.string(), foreign_links_.front().string());
 }
 
 fs::path ImageFolder::path(std::int64_t index) const {

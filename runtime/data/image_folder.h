@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/folder_file.h"
 #include "runtime/data/decoded_cache.h"
 #include "runtime/data/image_source.h"
 
@@ -15,7 +16,8 @@ namespace trireme {
 /// The folders below `root` are the classes, labelled 0, 1, ... in order of their names (as bytes); the
 /// pictures of a class are all *.jpg, *.jpeg and *.png files below its folder (upper or lower case), in order
 /// of their paths. Links to files and to folders are followed; within a class a folder is read once, whatever
-/// links lead to it. What begins with a dot is left out.
+/// links lead to it. Links out of `root` are followed only if this user or root made them: others who can
+/// write the folder must not choose which of this user's files are read. What begins with a dot is left out.
 class ImageFolder final : public ImageSource {
  public:
   struct Options {
@@ -48,9 +50,11 @@ class ImageFolder final : public ImageSource {
   std::int64_t num_unreadable() const { return num_unreadable_; }
   /// Their number, with the first of them; empty where there are none.
   std::string describe_unreadable() const;
+  /// The links out of the folder that are left out, with what to do; empty where there are none.
+  std::string describe_foreign_links() const;
 
  private:
-  void add_class(const std::filesystem::path& folder);
+  void add_class(const std::filesystem::path& folder, const FolderBounds& bounds);
 
   Options options_;
   std::vector<std::string> class_names_;
@@ -61,6 +65,7 @@ class ImageFolder final : public ImageSource {
   bool has_links_ = false;
   std::int64_t num_unreadable_ = 0;
   std::string first_unreadable_;
+  std::vector<std::filesystem::path> foreign_links_;
   std::unique_ptr<DecodedCache> cache_;  // null: none
 };
 

@@ -19,6 +19,8 @@ constexpr std::string_view kCategories[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", 
                                             "Nd", "Nl", "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po",
                                             "S",  "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp"};
 
+constexpr std::size_t kMaxExpressionBytes = 8192;  // those of known vocabularies have up to 700
+
 bool is_alphanumeric(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0;
 }
@@ -380,6 +382,9 @@ class Translator {
 }  // namespace
 
 std::string pcre_of_onig(std::string_view expression) {
+  TRIREME_CHECK(expression.size() <= kMaxExpressionBytes,
+                "the regular expression {:.80}... has {} bytes, more than the {} that one can have",
+                expression, expression.size(), kMaxExpressionBytes);
   return Translator(expression).translate();
 }
 

@@ -11,6 +11,7 @@
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/mapped_file.h"
+#include "runtime/data/sentencepiece_check.h"
 #include "runtime/data/text_reader.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
@@ -40,13 +41,14 @@ class SentencePieceTokenizer final : public Tokenizer {
     TRIREME_CHECK(file.bytes().size() <= kMaxBytes,
                   "{} is not a sentencepiece model: it has {} bytes, more than the {} that one can have",
                   model.string(), file.bytes().size(), kMaxBytes);
+    TRIREME_CHECK(
+        !is_tiktoken(as_text(file)),
+        "{} is not a sentencepiece model, but a list of tokens of tiktoken; give the tokenizer.json "
+        "that the model comes with",
+        model.string());
+    check_sentencepiece_model(as_text(file), model);
     const auto status = processor_.LoadFromSerializedProto(as_text(file));
-    TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model{}: {}", model.string(),
-                  is_tiktoken(as_text(file))
-                      ? ", but a list of tokens of tiktoken; give the tokenizer.json that "
-                        "the model comes with"
-                      : "",
-                  status.ToString());
+    TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
   }
 
   std::string_view kind() const override { return kSentencePieceTokenizer; }

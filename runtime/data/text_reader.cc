@@ -90,6 +90,8 @@ std::string_view name_of(TextFlaw flaw) {
       return "JSON record";
     case TextFlaw::kFolderLink:
       return "link to folder";
+    case TextFlaw::kFileLink:
+      return "linked";
   }
   return "";
 }

@@ -23,6 +23,7 @@ enum class TextFlaw : std::uint8_t {
   kPointer,     // what Git LFS has in place of a file
   kJson,        // JSON records: lines of objects, or a list of them (see json_records.h)
   kFolderLink,  // a link to a folder
+  kFileLink,    // a link to a file outside of the folder ([Note: folders of strangers])
 };
 /// "UTF-16 or UTF-32"; for counts.
 std::string_view name_of(TextFlaw flaw);

@@ -9,6 +9,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_identity.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/data/json_records.h"
 
@@ -28,12 +29,16 @@ void note(TextNotes::Files& files, const fs::path& path) {
 /// Regular files below `folder`, sorted.
 std::vector<fs::path> walk(const fs::path& folder, const fs::path& exclude, TextNotes& notes) {
   std::vector<fs::path> files;
+  const FolderBounds bounds(folder);
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     std::error_code ignored;  // a broken link is no file
     if (is_hidden(entry->path())) {
       entry.disable_recursion_pending();
+    } else if (entry->is_symlink(ignored) && entry->is_regular_file(ignored) &&
+               bounds.lead_out(entry->path())) {
+      note(notes.left_out[TextFlaw::kFileLink], entry->path());
     } else if (entry->is_regular_file(ignored)) {
       files.push_back(entry->path());
     } else if (entry->is_symlink(ignored) && entry->is_directory(ignored)) {
@@ -92,6 +97,8 @@ std::string advice_for(TextFlaw flaw) {
       return "; write their text to text files first, e.g. with jq, or insist with --as-text";
     case TextFlaw::kFolderLink:
       return "; name the folders themselves";
+    case TextFlaw::kFileLink:
+      return "; links lead out of the folder: name the files themselves, if their text is meant to be read";
     case TextFlaw::kEmpty:
     case TextFlaw::kBinary:
       return "";

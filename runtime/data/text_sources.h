@@ -46,10 +46,10 @@ struct FindTextOptions {
 };
 
 /// Takes files as they are given and walks folders recursively, leaving out names that begin with a dot,
-/// links to folders and everything below `exclude`. A file that is reached twice, by whatever links, counts
-/// once. Files of a folder that are no text in UTF-8, or JSON records, are left out and counted; files that
-/// are named are refused then, but for empty ones. Throws Error(kInvalidInput) naming an input that is
-/// missing, unreadable or refused, with what to do.
+/// links to folders, links to files outside of the folder, and everything below `exclude`. A file that is
+/// reached twice, by whatever links, counts once. Files of a folder that are no text in UTF-8, or JSON
+/// records, are left out and counted; files that are named are refused then, but for empty ones. Throws
+/// Error(kInvalidInput) naming an input that is missing, unreadable or refused, with what to do.
 TextSources find_text(const FindTextOptions& options);
 
 /// Throws Error(kInvalidInput) where there is no text, with what was left out.

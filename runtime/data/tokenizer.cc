@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/data/tokenizer_folder.h"
 
 namespace trireme {
@@ -59,8 +60,11 @@ std::string_view tokenizer_file(std::string_view kind) {
 
 std::unique_ptr<Tokenizer> load_saved_tokenizer(std::string_view kind, const std::filesystem::path& folder) {
   if (kind == kByteTokenizer) return make_byte_tokenizer();
-  if (kind == kSentencePieceTokenizer) return load_sentencepiece(folder / tokenizer_file(kind));
-  if (kind == kBpeTokenizer) return load_bpe(folder / tokenizer_file(kind));
+  if (kind == kSentencePieceTokenizer || kind == kBpeTokenizer) {
+    const std::filesystem::path file =
+        file_of_folder({.folder = folder, .name = std::string(tokenizer_file(kind)), .what = "tokenizer"});
+    return kind == kBpeTokenizer ? load_bpe(file) : load_sentencepiece(file);
+  }
   throw Error(ErrorCode::kInvalidInput, "{} was made with a tokenizer \"{}\"; known are {}, {} and {}",
               folder.string(), kind, kByteTokenizer, kSentencePieceTokenizer, kBpeTokenizer);
 }

@@ -34,7 +34,8 @@ class Tokenizer {
 /// it needs none.
 std::string_view tokenizer_file(std::string_view kind);
 
-/// The tokenizer whose file was saved in `folder`. Throws Error(kInvalidInput) for a kind that is not known.
+/// The tokenizer whose file was saved in `folder`. Throws Error(kInvalidInput) for a kind that is not known,
+/// and for a file that is a link out of the folder.
 std::unique_ptr<Tokenizer> load_saved_tokenizer(std::string_view kind, const std::filesystem::path& folder);
 
 /// One token a byte: vocabulary 256, nothing to train, every text comes back as it was. Documents are

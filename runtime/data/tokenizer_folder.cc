@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/json_file.h"
@@ -71,6 +73,10 @@ std::string files_of(const fs::path& folder) {
 
 std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
   const bool has_json = has(folder, "tokenizer.json"), has_model = has(folder, "tokenizer.model");
+  for (const auto& [is_there, name] :
+       {std::pair(has_json, "tokenizer.json"), std::pair(has_model, "tokenizer.model")}) {
+    if (is_there) file_of_folder({.folder = folder, .name = name, .what = "tokenizer"});
+  }
   if (has_json && has_model) {
     const Json json = read_json(folder / "tokenizer.json");
     if (is_converted(json)) return load_model_beside(folder, json);

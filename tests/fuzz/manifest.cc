@@ -60,7 +60,7 @@ std::vector<std::string> manifests() {
   return {written({.step = 12,
                    .files = {{"a.safetensors", 100, 0x123456789abcdef0}, {"b", 0, 5}},
                    .content = content}),
-          written({.step = 0, .files = {}, .content = {{"loss", 1}}})};
+          written({.step = 0, .files = {{"model.safetensors", 1, 7}}, .content = {{"loss", 1}}})};
 }
 
 }  // namespace

@@ -215,6 +215,26 @@ TEST(Build, TokenizersAreComparedByTheContentOfTheirFile) {
                                HasSubstr("prepare both with the same --tokenizer")));
 }
 
+// A data set of a stranger must not bring a file of the user into a checkpoint.
+TEST(Build, ATokenizerOutsideOfTheDataFolderIsRefused) {
+  const testing::TemporaryFolder folder;
+  const JobConfig config = resolve(job_with_data(folder));
+  testing::write_file(folder / "secret", "a key");
+  DatasetInfo info = read_dataset_info(folder / "tokens");
+  info.tokenizer = "bpe";
+  const auto refusal = [&](const std::string& name) {
+    info.tokenizer_model = name;
+    write_dataset_info(info, folder / "tokens");
+    return error_message([&] { open_data(config, true); });
+  };
+  for (const std::string& name : {(folder / "secret").string(), std::string("../secret")}) {
+    EXPECT_THAT(refusal(name), ::testing::AllOf(HasSubstr("\"tokenizer_model\" of dataset.json"),
+                                                HasSubstr(name), HasSubstr("copy the file into the folder")));
+  }
+  std::filesystem::create_symlink("../secret", folder / "tokens/link");
+  EXPECT_THAT(refusal("link"), HasSubstr("outside of its folder"));
+}
+
 TEST(Build, TokensOfAnotherTokenizerAreRefused) {
   const testing::TemporaryFolder folder;
   JobConfig config = resolve(job_with_data(folder));

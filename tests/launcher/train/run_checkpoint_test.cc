@@ -30,7 +30,12 @@ class RunCheckpoint : public ::testing::Test {
     state.config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
     state.config.checkpoint.keep = keep;
     testing::write_file(folder_ / "vocabulary", "model");
+    state.data.tokenizer.hash = hash_of_vocabulary();
     return save_checkpoint(store_, engine_, state, folder_ / "vocabulary");
+  }
+
+  std::uint64_t hash_of_vocabulary() const {
+    return read_tokenizer_record("sentencepiece", folder_ / "vocabulary").hash;
   }
 
   static constexpr LossScaleState kScale{
@@ -39,7 +44,7 @@ class RunCheckpoint : public ::testing::Test {
       .samples = 1234567890123,
       .pass_samples = 40,
       .train = DataFingerprint{.contents = "1800 tokens", .hash = 0xfedcba9876543210, .names_hash = 7},
-      .tokenizer = {.kind = "sentencepiece", .hash = 9, .vocab_size = 61},
+      .tokenizer = {.kind = "sentencepiece", .vocab_size = 61},
       .class_names = {"ant", "caf\xC3\xA9"}};
   const SpikeState kSpikes{.loss = {.values = {2.1, 0.1 + 0.2}, .is_high = true},
                            .grad_norm = {.values = {1e-300}},
@@ -65,11 +70,33 @@ TEST_F(RunCheckpoint, StateComesBack) {
   EXPECT_EQ(to_string(*state.data.train), "1800 tokens, hash fedcba9876543210");
   EXPECT_EQ(state.data.train->names_hash, 7u);
   EXPECT_FALSE(state.data.eval);
-  EXPECT_EQ(to_string(state.data.tokenizer), "sentencepiece of 61 tokens, hash 0000000000000009");
+  EXPECT_EQ(state.data.tokenizer.kind, "sentencepiece");
+  EXPECT_EQ(state.data.tokenizer.vocab_size, 61);
+  EXPECT_EQ(state.data.tokenizer.hash, hash_of_vocabulary());
   EXPECT_EQ(state.data.class_names, (std::vector<std::string>{"ant", "caf\xC3\xA9"}));
   EXPECT_EQ(state.spikes, kSpikes);
   EXPECT_EQ(state.config.model.vocab, 61);
   EXPECT_EQ(testing::read_file(saved / "tokenizer.model"), "model");
+}
+
+TEST_F(RunCheckpoint, ATokenizerIsWrittenFromItsCheckedBytes) {
+  using ::testing::HasSubstr;
+  RunState state;
+  state.data.tokenizer = {.kind = "sentencepiece"};
+  testing::write_file(folder_ / "secret", "a key");
+  testing::write_file(folder_ / "set/tokenizer.model", "model");
+  const auto refusal = [&](const char* name) {
+    return testing::message_of([&] { copy_tokenizer(folder_ / "set" / name, state, folder_.path()); });
+  };
+  std::filesystem::create_symlink("../secret", folder_ / "set/link");
+  EXPECT_THAT(refusal("link"), HasSubstr("outside of its folder"));
+  EXPECT_THAT(refusal("none"), HasSubstr("does not exist"));
+  state.data.tokenizer.hash = 9;
+  EXPECT_THAT(refusal("tokenizer.model"), HasSubstr("was changed while the run uses it"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "tokenizer.model"));
+  state.data.tokenizer.hash = read_tokenizer_record("sentencepiece", folder_ / "set/tokenizer.model").hash;
+  EXPECT_EQ(refusal("tokenizer.model"), "");
+  EXPECT_EQ(testing::read_file(folder_ / "tokenizer.model"), "model");
 }
 
 // The limit of an evaluation that follows has no room for the file system of rank 0.
@@ -160,6 +187,7 @@ TEST_F(RunCheckpoint, OtherFoldersAreRefused) {
   EXPECT_THAT(error_message([&] { open_checkpoint_or_run(folder_.path()); }),
               HasSubstr("is not a checkpoint"));
   PendingCheckpoint pending = store_.begin(1);
+  testing::write_file(pending.folder() / "notes.txt", "of somebody else");
   const auto folder = pending.commit({{"something", "else"}});
   EXPECT_THAT(error_message([&] { read_run_state(open_checkpoint_or_run(folder)); }),
               HasSubstr("is not the checkpoint of a training run"));

@@ -115,7 +115,7 @@ TEST_F(CheckpointStoreTest, DamagedOnesArePassedOverWithTheReason) {
   EXPECT_EQ(store_.latest(Verify::kSizes)->manifest.step, 20);
   EXPECT_EQ(store_.latest(Verify::kChecksums)->manifest.step, 10);
   for (const char* part : {"step-000050", "manifest.json: No such file", "step-000040", "has 10 bytes",
-                           "step-000030", "notes.txt cannot be read", "step-000020", "was changed"})
+                           "step-000030", "notes.txt does not exist", "step-000020", "was changed"})
     EXPECT_NE(log.text().find(part), std::string::npos) << part << " in\n" << log.text();
   EXPECT_THROW(open_checkpoint(store_.folder_of(20), Verify::kChecksums), Error);
   EXPECT_THROW(open_checkpoint(store_.root() / "nothing", Verify::kSizes), Error);

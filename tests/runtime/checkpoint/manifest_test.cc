@@ -71,6 +71,35 @@ TEST(Manifest, ContentThatIsNoTextIsRefused) {
   EXPECT_EQ(folder.num_entries(), 0);
 }
 
+TEST(Manifest, NamesThatLeaveTheFolderAreRefused) {
+  const TemporaryFolder folder;
+  for (const char* name : {"/etc/hostname", "../secret", "sub/../../secret", "", ".."}) {
+    write_manifest({.step = 1, .files = {{name, 6, 5}}, .content = {}}, folder.path());
+    EXPECT_NE(message_of([&] { read_manifest(folder.path()); }).find("no name of a file in its folder"),
+              std::string::npos)
+        << name;
+  }
+}
+
+TEST(Manifest, OneWithoutFilesIsNotWhole) {
+  const TemporaryFolder folder;
+  write_manifest({.step = 1, .files = {}, .content = {}}, folder.path());
+  EXPECT_NE(message_of([&] { read_manifest(folder.path()); }).find("it lists no files"), std::string::npos);
+}
+
+TEST(VerifyFiles, RefusesLinksOutOfTheFolder) {
+  const TemporaryFolder folder;
+  write_file(folder / "secret", "secret");
+  std::filesystem::create_directory(folder / "checkpoint");
+  std::filesystem::create_symlink("../secret", folder / "checkpoint/a");
+  CheckpointFile file = describe_file(folder / "secret");
+  file.name = "a";
+  EXPECT_NE(message_of([&] {
+              verify_files({.files = {file}, .content = {}}, folder / "checkpoint", Verify::kSizes);
+            }).find("outside of its folder"),
+            std::string::npos);
+}
+
 TEST(VerifyFiles, NamesWhatIsMissingShortOrChanged) {
   const TemporaryFolder folder;
   write_file(folder / "a", "first");
@@ -86,7 +115,7 @@ TEST(VerifyFiles, NamesWhatIsMissingShortOrChanged) {
   write_file(folder / "b", "sec");
   EXPECT_NE(message(Verify::kSizes).find("b has 3 bytes, and its manifest says 6"), std::string::npos);
   std::filesystem::remove(folder / "a");
-  EXPECT_NE(message(Verify::kSizes).find("a cannot be read: No such file"), std::string::npos);
+  EXPECT_NE(message(Verify::kSizes).find("a does not exist"), std::string::npos);
 }
 
 }  // namespace

@@ -25,7 +25,8 @@ constexpr const char* kLlama3Pattern =
 
 std::vector<std::string> pieces(const std::string& pattern, const std::string& text) {
   std::vector<std::string> all;
-  pre_tokenize({TextPattern(pcre_of_onig(pattern))}, text,
+  MatchBudget budget(text.size(), 1);
+  pre_tokenize({TextPattern(pcre_of_onig(pattern))}, text, budget,
                [&](std::string_view piece) { all.emplace_back(piece); });
   return all;
 }
@@ -160,6 +161,39 @@ TEST_F(BpeTokenizerTest, VocabAndMergesAreTheSame) {
   // What is saved is a tokenizer.json.
   write_file(folder_ / "saved" / "tokenizer.json", tokenizer->model_text());
   EXPECT_EQ(load_saved_tokenizer("bpe", folder_ / "saved")->encode(text), tokenizer->encode(text));
+}
+
+// As the vocabularies of models for pictures and speech have them.
+TEST_F(BpeTokenizerTest, ManyAddedTokens) {
+  constexpr int kCount = 30'000;
+  json many = small_;
+  const auto first = many["added_tokens"][0]["id"].get<int>() + 1;
+  for (int i = 0; i < kCount; ++i) {
+    many["added_tokens"].push_back(
+        {{"id", first + i}, {"content", "<|image_" + std::to_string(i) + "|>"}, {"special", true}});
+  }
+  const auto tokenizer = load(many);
+  std::vector<std::int32_t> expected = load(small_)->encode("he");
+  for (const int i : {7, 29'999, 70}) expected.push_back(first + i);
+  EXPECT_EQ(tokenizer->encode("he<|image_7|><|image_29999|><|image_70|>"), expected);
+  EXPECT_EQ(tokenizer->vocab_size(), first + kCount);
+}
+
+TEST_F(BpeTokenizerTest, LimitsThePreTokenizers) {
+  const auto refusal_of = [&](const json& pre_tokenizer) {
+    json copy = small_;
+    copy["pre_tokenizer"] = pre_tokenizer;
+    return refusal(copy);
+  };
+  const json byte_level = small_["pre_tokenizer"];
+  const json split = {{"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "Isolated"}};
+  json list(20'000, split);
+  list.push_back(byte_level);
+  EXPECT_NE(refusal_of({{"type", "Sequence"}, {"pretokenizers", list}}).find("more than 64 pre-tokenizers"),
+            std::string::npos);
+  json nested = byte_level;
+  for (int i = 0; i < 9; ++i) nested = {{"type", "Sequence"}, {"pretokenizers", json::array({nested})}};
+  EXPECT_NE(refusal_of(nested).find("nested more than 8 deep"), std::string::npos);
 }
 
 TEST_F(BpeTokenizerTest, NamesWhatItDoesNotKnow) {

@@ -205,6 +205,16 @@ TEST(BadPictures, ManyScansAreRefused) {
               ::testing::AllOf(HasSubstr("set/cat/1.jpg"), HasSubstr("more than 500 scans")));
 }
 
+TEST(BadPictures, LongSidesAreRefusedByTheirHeader) {
+  for (const auto& [width, height] : {std::pair(1, 1'000'000), std::pair(65'536, 1)}) {
+    const std::string png =
+        encode_png({.width = width, .height = height}, {}) + std::string({0, 0, 1, 0}) + "IDAT" + "x";
+    EXPECT_THAT(message_of([&] { read_image_size(encoded(png)); }),
+                HasSubstr("the limit of a side is 65535"));
+    EXPECT_THROW(decode_image(encoded(png)), BadImage);
+  }
+}
+
 TEST(BadPictures, GiantsAreRefusedByTheirHeader) {
   constexpr int kSide = 20000;
   // A header, and the beginning of the pixels.

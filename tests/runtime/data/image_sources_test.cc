@@ -58,6 +58,30 @@ TEST(ImageFolder, LinkedFoldersAreReadOnce) {
   EXPECT_THAT(ImageFolder({.root = folder / "set"}).class_names(), ElementsAre("ant", "bee", "cat"));
 }
 
+TEST(ImageFolder, LinksOutOfTheFolderThatOthersMadeAreLeftOut) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link to another user";
+  constexpr uid_t kOther = 54321;
+  const TemporaryFolder folder;
+  write_file(folder / "set/ant/a.png", plain_png(1));
+  write_file(folder / "private/p.png", plain_png(1));
+  const auto link = [&](const char* target, const char* name) {
+    std::filesystem::create_symlink(target, folder / "set" / name);
+    ASSERT_EQ(::lchown((folder / "set" / name).c_str(), kOther, kOther), 0);
+  };
+  link("../../private/p.png", "ant/b.png");
+  link("../../private", "ant/deep");
+  link("../private", "bee");
+  link("a.png", "ant/c.png");  // inside
+  const ImageFolder images({.root = folder / "set"});
+  EXPECT_THAT(images.class_names(), ElementsAre("ant"));
+  ASSERT_EQ(images.num_images(), 2);
+  EXPECT_EQ(images.path(1), folder / "set/ant/c.png");
+  EXPECT_THAT(images.describe_foreign_links(),
+              AllOf(HasSubstr("3 link(s) of other users"), HasSubstr("set/bee"), HasSubstr("copy them")));
+  std::filesystem::remove_all(folder / "set/ant");
+  EXPECT_THAT(message_of([&] { ImageFolder({.root = folder / "set"}); }), HasSubstr("another user made"));
+}
+
 TEST(ImageFolder, ClassesAndFilesAreSorted) {
   const TemporaryFolder folder;
   write_file(folder / "zebra" / "b.png", plain_png(1));

@@ -1,5 +1,6 @@
 #include "runtime/data/text_sources.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,6 +12,8 @@ namespace trireme {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TemporaryFolder;
 using testing::write_file;
@@ -50,15 +53,27 @@ TEST_F(TextSourcesTest, KeepsTheOrderOfInputsAndTakesEachFileOnce) {
             (std::vector<std::string>{"in/b.txt", "in/.hidden", "in/a/y", "in/a/z.txt"}));
 }
 
-TEST_F(TextSourcesTest, FollowsLinksToFilesButNotToFolders) {
+TEST_F(TextSourcesTest, FollowsLinksToFilesOfTheFolderAlone) {
   write_file(folder_ / "elsewhere/c.txt", "c");
-  fs::create_symlink(folder_ / "elsewhere/c.txt", folder_ / "in/a/link");
+  write_file(folder_ / "in/a/.c.txt", "c");
+  fs::create_symlink(".c.txt", folder_ / "in/a/link");
+  fs::create_symlink(folder_ / "elsewhere/c.txt", folder_ / "in/a/outside");
   fs::create_directory_symlink(folder_ / "in", folder_ / "in/a/loop");
   fs::create_symlink(folder_ / "nowhere", folder_ / "in/a/broken");
   const std::vector<fs::path> inputs = {folder_ / "in/a"};
   const TextSources sources = find_text({.inputs = inputs});
   EXPECT_EQ(names(sources), (std::vector<std::string>{"in/a/link", "in/a/y", "in/a/z.txt"}));
   EXPECT_EQ(sources.notes.num_left_out(TextFlaw::kFolderLink), 1);
+  EXPECT_EQ(sources.notes.num_left_out(TextFlaw::kFileLink), 1);
+  const std::vector<std::string> notes = describe(sources.notes, /*lines=*/false);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_THAT(notes[1], AllOf(HasSubstr("1 linked file,"), HasSubstr("in/a/outside"),
+                              HasSubstr("name the files themselves")));
+  // The links that the user names are followed.
+  fs::create_directory_symlink(folder_ / "in/a", folder_ / "named");
+  const std::vector<fs::path> named = {folder_ / "named", folder_ / "in/a/outside"};
+  EXPECT_EQ(names(find_text({.inputs = named})),
+            (std::vector<std::string>{"named/link", "named/y", "named/z.txt", "in/a/outside"}));
 }
 
 TEST_F(TextSourcesTest, TakesAFileOnceByWhateverLinks) {

@@ -57,6 +57,26 @@ TEST_F(TokenizerFolderTest, PrefersTheModelToWhatWasConvertedFromIt) {
   EXPECT_THAT(message_of([&] { kind(); }), HasSubstr("not JSON"));
 }
 
+TEST_F(TokenizerFolderTest, RefusesLinksOutOfTheFolder) {
+  write_file(folder_ / "secret", testing::tokenizer_of({{"h", "e"}}).dump());
+  fs::create_directories(tokenizer_);
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt"}) {
+    fs::create_symlink("../secret", tokenizer_ / name);
+    EXPECT_THAT(message_of([&] { kind(); }), AllOf(HasSubstr(name), HasSubstr("outside of its folder")));
+    fs::remove(tokenizer_ / name);
+    if (std::string(name) == "vocab.json") write_file(tokenizer_ / name, "{}");
+  }
+  fs::remove(tokenizer_ / "vocab.json");
+  write_file(tokenizer_ / "files/a", testing::tokenizer_of({{"h", "e"}}).dump());
+  fs::create_symlink("files/a", tokenizer_ / "tokenizer.json");
+  EXPECT_EQ(kind(), "bpe");
+  EXPECT_EQ(load_saved_tokenizer("bpe", tokenizer_)->kind(), "bpe");
+  fs::remove(tokenizer_ / "tokenizer.json");
+  fs::create_symlink("../secret", tokenizer_ / "tokenizer.json");
+  EXPECT_THAT(message_of([&] { load_saved_tokenizer("bpe", tokenizer_); }),
+              HasSubstr("outside of its folder"));
+}
+
 TEST_F(TokenizerFolderTest, NamesTheFilesThatWouldBeTaken) {
   fs::create_directories(tokenizer_);
   const auto refusal = [&] { return message_of([&] { kind(); }); };
