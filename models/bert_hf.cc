@@ -31,6 +31,10 @@ constexpr std::string_view kOldPooler[] = {
 constexpr HfIdleKeys kIdle[] = {{"classes of a head that the folder does not have", kOtherHeads},
                                 {"what no version of transformers' BERT reads", kOldPooler}};
 
+// kBertNormEpsilon as it is written: widened to double, it has other digits.
+constexpr double kShownNormEpsilon = 1e-12;
+static_assert(static_cast<float>(kShownNormEpsilon) == kBertNormEpsilon);
+
 /// 0: config.json is of no classifier.
 std::int64_t num_classes(const HfConfig& config) {
   const std::string saved_class = config.architecture(kClasses);
@@ -70,7 +74,7 @@ BertConfig bert_from_hf(const HfConfig& config) {
                         .seq_len = config.count("max_position_embeddings", 512),
                         .classes = num_classes(config)};
   config.expect("hidden_act", "gelu");
-  config.expect("layer_norm_eps", static_cast<double>(kBertNormEpsilon));
+  config.expect("layer_norm_eps", kShownNormEpsilon);
   config.expect("intermediate_size", 4 * bert.hidden);
   config.expect("type_vocab_size", 2);
   config.expect("position_embedding_type", "absolute");
@@ -93,7 +97,7 @@ nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
       {"max_position_embeddings", config.seq_len},
       {"type_vocab_size", 2},
       {"hidden_act", "gelu"},
-      {"layer_norm_eps", 1e-12},
+      {"layer_norm_eps", kShownNormEpsilon},
       {"hidden_dropout_prob", dropout},
       {"attention_probs_dropout_prob", dropout},
       {"position_embedding_type", "absolute"},
@@ -132,6 +136,7 @@ HfModel bert_to_hf(const BertConfig& config) {
           .tensors = std::move(table.tensors),
           .copies = {{"cls.predictions.decoder.weight", embeddings + "word_embeddings.weight"},
                      {"cls.predictions.decoder.bias", head + "bias"}},
+          .can_be_untied = false,
           .derived = {derived_positions("embeddings.position_ids")},
           .unused = {"bert.pooler.dense.", "cls.seq_relationship."}};
 }

@@ -104,6 +104,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     const LaunchEnvironment launch = read_launch_environment();
     if (launch.num_ranks > 1) rank = launch.rank;
     set_up_log(launch);
+    refuse_huge_stacks();
     refuse_small_stacks(find_small_stacks(stack_limit()));
     refuse_small_address_space(address_space());
     report_bus_errors();

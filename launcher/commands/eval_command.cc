@@ -170,6 +170,13 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
                                                  .workers = num_data_workers(config, options.threads),
                                                  .counts_top_k = true});
         metrics.of_averages = arguments.ema;
+        if (!std::isfinite(metrics.loss)) {  // on every rank
+          throw AgreedError(
+              ErrorCode::kRuntime,
+              fmt::format("{}: the loss is {}: the model has values that are not finite, or "
+                          "overflows in precision.mode = \"{}\"",
+                          checkpoint.folder.string(), metrics.loss, to_word(config.precision.mode)));
+        }
         LeftOut left_out;
         left_out.gather(*comm, {data.get()});
         if (comm->rank() == 0) {

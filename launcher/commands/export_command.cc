@@ -12,9 +12,11 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/families/hf_exchange.h"
+#include "launcher/families/model_family.h"
 #include "launcher/train/build.h"
 #include "launcher/train/lora.h"
 #include "launcher/train/run_checkpoint.h"
+#include "launcher/train/weights_record.h"
 #include "parallel/layout/parameter_rules.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/atomic_file.h"
@@ -50,11 +52,14 @@ constexpr const char* kWriterMetadata = "trireme.writer";
 constexpr const char* kWriter = "trireme export";
 
 /// The tensors of `model` as a file of their own, whole or not at all. Readers of the field go by "format".
-void write_model(const MergedModel& model, const std::vector<std::string>& class_names,
-                 const std::filesystem::path& out) {
+void write_model(const MergedModel& model, const Checkpoint& checkpoint, const std::filesystem::path& out) {
+  const std::vector<std::string> class_names = saved_class_names(checkpoint);
   const std::vector<SafetensorsEntry> entries = model.entries();
   std::map<std::string, std::string> metadata{{"format", "pt"}, {kWriterMetadata, kWriter}};
   if (!class_names.empty()) metadata[kClassNamesMetadata] = nlohmann::json(class_names).dump();
+  if (checkpoint.manifest.content.contains("config")) {  // of a training
+    add_data_record(read_run_state(checkpoint).data, metadata);
+  }
   SafetensorsWriter writer(out, entries, metadata);
   constexpr std::uint64_t kPiece = 1 << 18;
   std::vector<float> values;
@@ -102,6 +107,25 @@ std::unique_ptr<Tokenizer> find_tokenizer(const Checkpoint& checkpoint) {
   return load_saved_tokenizer(kBpeTokenizer, checkpoint.folder);
 }
 
+/// The pictures' values and the sentencepiece model, where transformers looks for them. A ViT is the family
+/// whose image processor this build knows.
+void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
+                        const std::filesystem::path& out) {
+  const DataRecord data = read_run_state(checkpoint).data;
+  if (data.images && family_of(model).hf->model_type == "vit") {
+    write_text_file(out / kHfPreprocessorFile, hf_preprocessor_of(*data.images).dump(2) + "\n");
+  }
+  if (data.tokenizer.kind != kSentencePieceTokenizer) return;
+  const auto name = tokenizer_file(kSentencePieceTokenizer);
+  const auto tokenizer = load_saved_tokenizer(kSentencePieceTokenizer, checkpoint.folder);
+  write_text_file(out / name, tokenizer->model_text());
+  fmt::print(
+      "{}: the sentencepiece model; transformers reads it with a tokenizer_config.json that names a class, "
+      "as "
+      "LlamaTokenizer\n",
+      (out / name).string());
+}
+
 /// False for what another program or another command wrote.
 bool is_exported_file(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file)) return false;
@@ -130,6 +154,15 @@ void check_not_there(const ExportArguments& arguments, ExportFormat format) {
                 out.string());
 }
 
+/// --force replaces files of others, but never those of a checkpoint.
+void check_no_checkpoint(const std::filesystem::path& out, ExportFormat format) {
+  const auto folder = format == ExportFormat::kHf ? out : std::filesystem::absolute(out).parent_path();
+  std::error_code error;
+  TRIREME_CHECK(
+      !std::filesystem::exists(out, error) || !std::filesystem::exists(folder / Manifest::kFileName, error),
+      "--out {} belongs to a checkpoint, which would be damaged: choose another place", out.string());
+}
+
 void check_out(const ExportArguments& arguments, ExportFormat format) {
   TRIREME_CHECK(!arguments.out.empty(), "--out is empty");
   if (format == ExportFormat::kSafetensors) {
@@ -139,6 +172,7 @@ void check_out(const ExportArguments& arguments, ExportFormat format) {
     TRIREME_CHECK(arguments.dtype == "fp32",
                   "--dtype {} is for --format hf: the names of this project go with fp32", arguments.dtype);
   }
+  check_no_checkpoint(arguments.out, format);
   check_not_there(arguments, format);
 }
 
@@ -164,8 +198,9 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   } else if (format == ExportFormat::kHf) {
     write_hf_folder(merged, hf_model_of(section, saved_class_names(checkpoint)), kDTypes.at(arguments.dtype),
                     {arguments.out, on_existing(arguments)});
+    write_beside_model(checkpoint, section, arguments.out);
   } else {
-    write_model(merged, saved_class_names(checkpoint), arguments.out);
+    write_model(merged, checkpoint, arguments.out);
   }
   if (tokenizer) {
     write_text_file(std::filesystem::path(arguments.out) / tokenizer_file(kBpeTokenizer),

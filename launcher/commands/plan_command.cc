@@ -15,6 +15,7 @@
 #include "launcher/cluster/cluster_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/number_range.h"
+#include "launcher/commands/output_file.h"
 #include "launcher/commands/plan_forecast.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
@@ -87,6 +88,7 @@ void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& la
       !arguments.timeline || !arguments.times || !names_one_file(*arguments.timeline, *arguments.times),
       "--timeline {} and --times {} name one file, which would hold the times alone: name two",
       *arguments.timeline, *arguments.times);
+  if (arguments.timeline) check_is_new("--timeline", *arguments.timeline, arguments.forecast.force);
 }
 
 /// The device on which a rank of the job would compute on this machine.
@@ -337,6 +339,8 @@ void add_plan_command(CLI::App& app, Command& chosen) {
   auto* timeline = command->add_option(
       "--timeline", arguments->timeline,
       "Draw ranks x time: FILE.svg, or FILE.json for Perfetto. Times each block on this machine first");
+  command->add_flag("--force", arguments->forecast.force,
+                    "Replace a file of --timeline, --write or --plot that is there already");
   command->add_option(
       "--times", arguments->times,
       "Times of the blocks: read from this file where it exists, else measured and written there");

@@ -154,9 +154,8 @@ CLI::Option* add_forecast_options(CLI::App& command, ForecastArguments& argument
 }
 
 void check_forecast(const ForecastArguments& arguments) {
-  TRIREME_CHECK(!arguments.write || !std::filesystem::exists(*arguments.write),
-                "--write {}: the file is there already; name another, or remove it first",
-                arguments.write.value_or(""));
+  if (arguments.write) check_is_new("--write", *arguments.write, arguments.force);
+  if (arguments.plot) check_is_new("--plot", *arguments.plot, arguments.force);
   const int kinds = int(arguments.search) + int(arguments.cost) + int(arguments.scale.has_value());
   TRIREME_CHECK(kinds <= 1, "--search, --scale and --cost each show something else: give one");
   TRIREME_CHECK(!arguments.plot || arguments.cost || arguments.scale,

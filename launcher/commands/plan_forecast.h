@@ -15,6 +15,7 @@ namespace trireme {
 
 struct ForecastArguments {
   bool search = false, vary_micro_batch = false, cost = false;
+  bool force = false;  // replace files that are there
   std::optional<std::string> write, scale, plot, grow, autoscale;
   std::optional<double> budget, deadline_hours, tokens, samples, save_s;
   std::uint64_t seed = 1;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/commands/output_file.h"
 #include "launcher/commands/page_commands.h"
 #include "launcher/page/page_html.h"
 #include "launcher/page/run_files.h"
@@ -19,11 +20,13 @@ namespace {
 struct ReportArguments {
   std::vector<std::string> runs;
   std::string out;
+  bool force = false;
 };
 
 ExitCode write_report(const ReportArguments& arguments) {
   TRIREME_CHECK(arguments.out.ends_with(".html"), "--out {}: a report is an HTML file; name it FILE.html",
                 arguments.out);
+  check_is_new("--out", arguments.out, arguments.force);
   const auto runs = find_runs(arguments.runs);
   write_text_file(arguments.out, report_page(report_data(runs)));
   fmt::print("{}: {} run(s); open it in a browser, it needs no network\n", arguments.out, runs.size());
@@ -39,6 +42,7 @@ void add_report_command(CLI::App& app, Command& chosen) {
   command->add_option("RUN", arguments->runs, "Output folders of runs, or folders of such folders")
       ->required();
   command->add_option("--out", arguments->out, "The file, FILE.html")->required();
+  command->add_flag("--force", arguments->force, "Replace a file that is there already");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment&) { return write_report(*arguments); };
   });

@@ -27,7 +27,7 @@ std::string with_hint(std::string_view name, std::string_view hint) {
 }
 
 /// The full name of the known key that is nearest to an unknown one. A key of the same section wins over an
-/// equally near one of another, and one that begins with the unknown name over all.
+/// equally near one of another, and one that begins with the unknown name over all. Empty: none is near.
 std::string nearest_key(std::string_view section, std::string_view name) {
   constexpr std::size_t kTellingPrefix = 4;  // characters
   std::string nearest;
@@ -42,7 +42,8 @@ std::string nearest_key(std::string_view section, std::string_view name) {
       nearest = key.full_name();
     }
   }
-  return nearest;
+  const auto edits = static_cast<std::size_t>(least / 2);
+  return 2 * edits <= std::max<std::size_t>(name.size(), 2) ? nearest : "";
 }
 
 /// The section, or the key that is a table, that an unknown section stands for.
@@ -61,7 +62,10 @@ std::string meant_section(std::string_view section) {
 
 std::string suggest_key(std::string_view section, std::string_view name) {
   const ForeignName* foreign = find_foreign(name);
-  if (foreign == nullptr) return fmt::format("did you mean {}?", nearest_key(section, name));
+  if (foreign == nullptr) {
+    const std::string nearest = nearest_key(section, name);
+    return nearest.empty() ? "no key has a name like it." : fmt::format("did you mean {}?", nearest);
+  }
   if (foreign->key.empty()) return fmt::format("no key does that: {}.", foreign->hint);
   return fmt::format("did you mean {}?", with_hint(foreign->key, foreign->hint));
 }

@@ -170,6 +170,10 @@ void match_class_head(InitialWeights& initial, const ModelSection& model, const 
     initial.class_names = data.names;
     return;
   }
+  if (initial.class_names.empty() && !data.names.empty()) {
+    initial.notes.push_back(fmt::format(
+        "{} has no names of its classes: those of {} are taken by their order", model.init_from, data.where));
+  }
   ClassMatch match =
       match_classes({.where = model.init_from, .names = std::move(initial.class_names)}, data, model.classes);
   if (!match.rows.empty()) {

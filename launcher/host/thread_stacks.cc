@@ -76,6 +76,18 @@ std::vector<SmallStack> find_small_stacks(const StackLimit& limit, const Environ
   return small;
 }
 
+void refuse_huge_stacks(const EnvironmentLookup& lookup) {
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
+  for (const char* name : kStackVariables) {
+    const auto text = lookup(name);
+    const auto bytes = text ? read_stack_size(*text) : std::nullopt;
+    if (!bytes) continue;
+    TRIREME_CHECK(*bytes < kMostBytes,
+                  "{} = {}: no thread can have a stack of that size; unset it, or set it to 8M", name, *text);
+    break;
+  }
+}
+
 void refuse_small_stacks(const std::vector<SmallStack>& small) {
   if (small.empty()) return;
   const SmallStack& first = small.front();

@@ -36,6 +36,10 @@ struct SmallStack {
 std::vector<SmallStack> find_small_stacks(const StackLimit& limit,
                                           const EnvironmentLookup& lookup = environment_variable);
 
+/// Throws Error(kInvalidInput) naming a variable whose stacks fit into no process: its threads would not
+/// start.
+void refuse_huge_stacks(const EnvironmentLookup& lookup = environment_variable);
+
 /// Throws Error(kInvalidInput) naming the first of `small`, and the least value.
 void refuse_small_stacks(const std::vector<SmallStack>& small);
 

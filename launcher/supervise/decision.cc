@@ -4,6 +4,7 @@
 
 #include "launcher/host/exit_code.h"
 #include "launcher/supervise/disk_wait.h"
+#include "launcher/train/skipped_steps.h"
 #include "runtime/base/disk_failure.h"
 
 namespace trireme {
@@ -53,6 +54,9 @@ Decision decide(const std::vector<Attempt>& attempts, const RestartLimits& limit
   if (code == ExitCode::kDone) return {.kind = Kind::kDone, .reason = "the job is done"};
   if (code == ExitCode::kBadInput)
     return {.kind = Kind::kGiveUp, .reason = "the job was refused (exit code 2), and would be again"};
+  if (end.verdict.find(kNoUpdate) != std::string::npos)
+    return {.kind = Kind::kGiveUp,
+            .reason = "no step of the job made an update, and none would the next time"};
   if (limits.stop_requested) return {.kind = Kind::kStopped, .reason = "stopped early, as requested"};
   const int failures = num_failures_in_a_row(attempts);
   if (failures >= kSameStepLimit)

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostRanks = 1 << 20;
 
-std::optional<int> to_count(std::string_view text) {
+std::optional<int> to_num_ranks(std::string_view text) {
   int number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const bool whole = error == std::errc() && end == text.data() + text.size();
@@ -62,8 +62,8 @@ void check_plan(JobConfig config, int num_ranks, const LaunchEnvironment& launch
 
 RankRange parse_ranks(const std::string& text) {
   const auto colon = text.find(':');
-  const auto min = to_count(std::string_view(text).substr(0, colon));
-  const auto max = colon == std::string::npos ? min : to_count(std::string_view(text).substr(colon + 1));
+  const auto min = to_num_ranks(std::string_view(text).substr(0, colon));
+  const auto max = colon == std::string::npos ? min : to_num_ranks(std::string_view(text).substr(colon + 1));
   TRIREME_CHECK(min && max && *min >= 1, "--ranks {}: it takes a number of ranks, or MIN:MAX, from 1 on",
                 text);
   TRIREME_CHECK(*min <= *max, "--ranks {}: MIN {} is above MAX {}", text, *min, *max);

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "launcher/train/image_data.h"
@@ -38,9 +40,9 @@ constexpr DataFactRow kRows[] = {
      {unless_meant(
           "Prepare the data with the tokenizer beside the checkpoint, or set checkpoint.new_data = true "
           "where the other one is meant"),
-      unless_meant(
-          "Prepare the data with the tokenizer beside the checkpoint, or set checkpoint.new_data = true "
-          "where the other one is meant"),
+      unless_meant("Prepare the data with the tokenizer that the weights were trained with, or set "
+                   "checkpoint.new_data = true "
+                   "where the other one is meant"),
       refused("Prepare the data with the tokenizer beside the checkpoint: `trireme data text --tokenizer`"),
       refused("Leave --tokenizer out, or give the one beside the checkpoint"),
       DataRuleCell{DataRule::kChecksum, "it writes the file beside the checkpoint"}}},
@@ -63,12 +65,10 @@ constexpr DataFactRow kRows[] = {
     {DataFact::kNormalisation,
      "normalisation",
      "another normalisation of pictures",
-     {unless_meant(
-          "Set data.mean and data.stddev back, or set checkpoint.new_data = true where the other ones "
-          "are meant"),
-      unless_meant(
-          "Set data.mean and data.stddev to those of the checkpoint, or set checkpoint.new_data = true "
-          "where the other ones are meant"),
+     {unless_meant("Set data.mean and data.std back, or set checkpoint.new_data = true where the other ones "
+                   "are meant"),
+      unless_meant("Set data.mean and data.std to those of the weights, or set checkpoint.new_data = true "
+                   "where the other ones are meant"),
       DataRuleCell{DataRule::kWarned, kSetMeansIt}, no(kNoPictures), no(kNoPictures)}},
     {DataFact::kTrainingData,
      "training data",
@@ -90,7 +90,8 @@ constexpr DataFactRow kRows[] = {
 /// Two values that differ, and where the second one was met.
 struct Difference {
   std::string saved, met, place;
-  bool is_repair = false;  // files were replaced, and the samples and their order are the same
+  bool is_repair = false;   // files were replaced, and the samples and their order are the same
+  std::string remedy = {};  // in place of the rule's; empty: the rule's fits
 };
 
 std::string text_of_training(const DataRecord& record) {
@@ -99,13 +100,35 @@ std::string text_of_training(const DataRecord& record) {
              : to_string(*record.train);
 }
 
+/// The files are the same: keys of the job cut other samples out of them.
+void describe_changed_keys(const DataRecord& saved, const MetData& met, Difference& difference) {
+  if (!saved.rows || !met.data.rows) return;
+  std::vector<std::string> before, now;
+  const auto add = [&](const char* key, const auto& was, const auto& is) {
+    if (was == is) return;
+    before.push_back(fmt::format("{} = {}", key, was));
+    now.push_back(fmt::format("{} = {}", key, is));
+  };
+  add("model.seq_len", saved.rows->seq_len, met.data.rows->seq_len);
+  add("data.pack", saved.rows->pack, met.data.rows->pack);
+  if (before.empty()) return;
+  difference.saved += fmt::format(" with {}", fmt::join(before, " and "));
+  difference.met += fmt::format(" with {}", fmt::join(now, " and "));
+  difference.remedy = fmt::format(
+      "The files are the same: set {} back, choose another --out, or set checkpoint.new_data = true to go on "
+      "with the other samples from their beginning",
+      fmt::join(before, " and "));
+}
+
 std::optional<Difference> compare_training(const DataRecord& saved, const MetData& met) {
   if (!saved.train || !met.data.train) return std::nullopt;
   const bool knows_pass = saved.pass_samples > 0 && met.data.pass_samples > 0;
   const bool is_same_pass = !knows_pass || saved.pass_samples == met.data.pass_samples;
   if (*saved.train == *met.data.train && is_same_pass) return std::nullopt;
-  return Difference{text_of_training(saved), text_of_training(met.data), met.train,
-                    is_same_pass && met.data.train->has_names_of(*saved.train)};
+  Difference difference{text_of_training(saved), text_of_training(met.data), met.train,
+                        is_same_pass && met.data.train->has_names_of(*saved.train)};
+  if (*saved.train == *met.data.train) describe_changed_keys(saved, met, difference);
+  return difference;
 }
 
 std::optional<Difference> compare_evaluation(const DataRecord& saved, const MetData& met) {
@@ -128,11 +151,16 @@ std::optional<Difference> compare_sizes(const DataRecord& saved, const MetData& 
   return Difference{text(*a), text(*b), "the job"};
 }
 
+/// Other programs round their numbers, and pixels are fp32.
+bool are_near(const std::array<double, 3>& a, const std::array<double, 3>& b) {
+  return std::ranges::equal(a, b, [](double x, double y) { return std::abs(x - y) < 1e-6; });
+}
+
 std::optional<Difference> compare_normalisations(const DataRecord& saved, const MetData& met) {
   const auto &a = saved.images, &b = met.data.images;
-  if (!a || !b || (a->mean == b->mean && a->stddev == b->stddev)) return std::nullopt;
+  if (!a || !b || (are_near(a->mean, b->mean) && are_near(a->stddev, b->stddev))) return std::nullopt;
   const auto text = [](const ImageRecord& images) {
-    return fmt::format("data.mean = [{}], data.stddev = [{}]", fmt::join(images.mean, ", "),
+    return fmt::format("data.mean = [{}], data.std = [{}]", fmt::join(images.mean, ", "),
                        fmt::join(images.stddev, ", "));
   };
   return Difference{text(*a), text(*b), "the job"};
@@ -209,7 +237,8 @@ MetData met_by_training(const JobConfig& config, const JobData& data, const std:
                        .train = synthetic_or(config, data.train_fingerprint),
                        .tokenizer = tokenizer_at(config, config.data.train),
                        .class_names = classes.names,
-                       .images = image_record(config.data)},
+                       .images = image_record(config.data),
+                       .rows = row_record(config)},
               .train = place_of("data.train", config, config.data.train),
               .eval = place_of("data.eval", config, config.data.eval),
               .tokenizer = place_of("data.train", config, config.data.train),
@@ -252,7 +281,10 @@ DataChanges compare_data(Meeting meeting, const DataRecord& saved, const MetData
       changes.warnings.push_back(text + "; the names of the files are the same, and so is their order");
       continue;
     }
-    if (is_refused) throw Error(ErrorCode::kInvalidInput, "{}. {}", text, remedy);
+    if (is_refused) {
+      throw Error(ErrorCode::kInvalidInput, "{}. {}", text,
+                  found->remedy.empty() ? remedy : std::string_view(found->remedy));
+    }
     changes.warnings.push_back(text + (met.new_data ? " (checkpoint.new_data = true)" : ""));
     if (row.fact == DataFact::kTrainingData) changes.training_data = true;
   }

@@ -113,7 +113,8 @@ SortedJson to_json(const DataRecord& record) {
 
 DataRecord read_data_record(const SortedJson& content, const JobConfig& config, const fs::path& folder) {
   DataRecord record{.class_names = content.value("class_names", std::vector<std::string>()),
-                    .images = image_record(config.data)};
+                    .images = image_record(config.data),
+                    .rows = row_record(config)};
   const std::string kind = content.at("tokenizer").get<std::string>();
   const auto found = content.find("data");
   if (found == content.end()) {
@@ -128,6 +129,12 @@ DataRecord read_data_record(const SortedJson& content, const JobConfig& config, 
   record.tokenizer = {
       .kind = kind, .hash = hash_in(tokenizer, "hash"), .vocab_size = count_in(tokenizer, "vocab")};
   return record;
+}
+
+std::optional<RowRecord> row_record(const JobConfig& config) {
+  const DataKind kind = config.data.kind;
+  if (kind != DataKind::kTokens && kind != DataKind::kDocuments) return std::nullopt;
+  return RowRecord{.seq_len = config.model.seq_len, .pack = config.data.pack};
 }
 
 std::optional<ImageRecord> image_record(const DataSection& data) {

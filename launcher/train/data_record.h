@@ -43,6 +43,12 @@ struct ImageRecord {
   std::array<double, 3> mean = {}, stddev = {};
 };
 
+/// The keys that cut tokens into samples.
+struct RowRecord {
+  std::int64_t seq_len = 0;
+  bool pack = false;
+};
+
 struct DataRecord {
   std::int64_t samples = 0;       // consumed: the place in the order of the training data
   std::int64_t pass_samples = 0;  // of the training data; 0: not known
@@ -50,6 +56,7 @@ struct DataRecord {
   TokenizerRecord tokenizer;
   std::vector<std::string> class_names;  // by label, UTF-8; empty: none, or not known
   std::optional<ImageRecord> images;     // of pictures
+  std::optional<RowRecord> rows;         // of tokens and documents
 
   /// Builds before this one saved no fingerprint: data cannot be compared then.
   bool is_of_older_build() const { return !train; }
@@ -65,5 +72,7 @@ DataRecord read_data_record(const nlohmann::json& content, const JobConfig& conf
 
 /// The keys of pictures; nothing for other data.
 std::optional<ImageRecord> image_record(const DataSection& data);
+/// The keys of tokens and documents; nothing for other data.
+std::optional<RowRecord> row_record(const JobConfig& config);
 
 }  // namespace trireme

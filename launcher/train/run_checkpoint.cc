@@ -90,6 +90,10 @@ bool holds_checkpoint(const fs::path& path) {
 }
 
 Checkpoint open_checkpoint_or_run(const fs::path& path, Verify verify) {
+  TRIREME_CHECK(!fs::is_regular_file(path),
+                "{} is a file, and a checkpoint is a folder: name the output folder of a run, or one of its "
+                "checkpoints; weights alone are for model.init_from",
+                path.string());
   TRIREME_CHECK(fs::is_directory(path), "there is no checkpoint {}: no such folder", path.string());
   if (fs::exists(path / Manifest::kFileName)) return open_checkpoint(path, verify);
   for (const fs::path& root : {path / "checkpoints", path}) {

@@ -2,42 +2,28 @@
 
 #include <fmt/core.h>
 
-#include <optional>
 #include <string>
 
 #include "launcher/train/agreement.h"
 #include "launcher/train/data_check.h"
 #include "launcher/train/image_data.h"
 #include "launcher/train/run_start.h"
+#include "launcher/train/weights_record.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// The checkpoint that model.init_from names, as a folder or by its model's file; nothing for weights of
-/// others, and for a checkpoint that is not of `trireme train`.
-std::optional<Checkpoint> initial_checkpoint(const std::string& init_from) {
-  const fs::path place = init_from;
-  std::error_code error;
-  std::optional<Checkpoint> found;
-  if (holds_checkpoint(place)) {
-    found = open_checkpoint_or_run(place, Verify::kSizes);
-  } else if (fs::is_regular_file(place, error) &&
-             fs::exists(place.parent_path() / Manifest::kFileName, error)) {
-    found = open_checkpoint(place.parent_path(), Verify::kSizes);
-  }
-  return found && found->manifest.content.contains("config") ? found : std::nullopt;
-}
-
-DataChanges compare_with_start(TrainingRun& run, const MetData& met) {
+DataChanges compare_with_start(TrainingRun& run, MetData met) {
   if (!run.resume_folder.empty()) return compare_data(Meeting::kResume, run.resumed.data, met);
   const std::string& init_from = run.options.config.model.init_from;
-  const auto initial = init_from.empty() ? std::nullopt : initial_checkpoint(init_from);
-  if (!initial) return {};
+  if (init_from.empty()) return {};
   try {
-    return compare_data(Meeting::kInitFrom, read_run_state(*initial).data, met);
+    const WeightsRecord weights = record_of_weights(init_from, met.data);
+    met.checkpoint = weights.place;
+    DataChanges changes = compare_data(Meeting::kInitFrom, weights.data, met);
+    changes.warnings.insert(changes.warnings.end(), weights.notes.begin(), weights.notes.end());
+    return changes;
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
   }

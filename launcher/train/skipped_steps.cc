@@ -83,6 +83,14 @@ std::string reason_to_stop(const StepResult& result, const PrecisionSection& pre
   return "";
 }
 
+std::string reason_to_fail_at_end(const StepResult& result, const PrecisionSection& precision) {
+  if (!is_scaled(precision) || std::isfinite(result.loss)) return "";
+  return fmt::format(
+      "the loss of the last step is {}, which no loss scale mends: {}. A checkpoint from before it may be "
+      "good",
+      result.loss, kOverflowsOnItsOwn);
+}
+
 std::string describe_skip(const StepResult& result, const PrecisionSection& precision,
                           const std::optional<NonFiniteGradient>& culprit) {
   std::string text = fmt::format("step {} is skipped", result.step);
@@ -117,10 +125,9 @@ std::string describe_no_update(std::int64_t steps, const LossScaleState& scale,
   const std::string now =
       is_scaled(precision) ? fmt::format(", and the loss scale is {} now", scale.scale) : "";
   return fmt::format(
-      "no update was made: all {} steps were skipped{}; the model is what it was at the start: {}; then "
-      "begin "
-      "anew with checkpoint.resume = \"never\"",
-      steps, now, advice);
+      "{}{} steps were skipped{}; the model is what it was at the start: {}; then begin anew with "
+      "checkpoint.resume = \"never\"",
+      kNoUpdate, steps, now, advice);
 }
 
 }  // namespace trireme

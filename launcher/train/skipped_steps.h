@@ -9,6 +9,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "launcher/config/config.h"
 #include "parallel/run/engine.h"
@@ -21,6 +22,10 @@ namespace trireme {
 /// the next step would be no better.
 std::string reason_to_stop(const StepResult& result, const PrecisionSection& precision);
 
+/// The reason why a job whose last step was this one has failed all the same: the loss itself is not finite,
+/// while scaled gradients alone may be. Empty: it has not.
+std::string reason_to_fail_at_end(const StepResult& result, const PrecisionSection& precision);
+
 /// "step 7 is skipped, loss scale 65536 -> 32768: the gradient of parameter ... is not finite".
 std::string describe_skip(const StepResult& result, const PrecisionSection& precision,
                           const std::optional<NonFiniteGradient>& culprit);
@@ -30,6 +35,8 @@ std::string describe_updates(std::int64_t steps, std::int64_t updates);
 
 /// The error of a run that has done its `steps` steps without one update, and what to do. `scale`: after
 /// them.
+/// It begins with kNoUpdate, by which a supervisor knows it.
+inline constexpr std::string_view kNoUpdate = "no update was made: all ";
 std::string describe_no_update(std::int64_t steps, const LossScaleState& scale,
                                const PrecisionSection& precision);
 

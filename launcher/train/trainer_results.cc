@@ -139,7 +139,8 @@ std::optional<double> Trainer::utilization(double flops_per_s) {
 void Trainer::handle_skip(const StepResult& result) {
   if (result.left_out()) return;  // a spike
   const PrecisionSection& precision = run_.options.config.precision;
-  const std::string reason = reason_to_stop(result, precision);
+  std::string reason = reason_to_stop(result, precision);
+  if (reason.empty() && result.step == run_.num_steps()) reason = reason_to_fail_at_end(result, precision);
   std::string skip;
   if (result.skipped) {
     const std::int64_t first = run_.sample_at(result.step - 1);

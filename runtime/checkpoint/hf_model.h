@@ -47,6 +47,7 @@ struct HfModel {
   std::string prefix;               // that a file of the model without its head leaves out: "model."
   std::vector<HfTensor> tensors;    // all of the model's
   std::vector<HfCopy> copies;       // of parts
+  bool can_be_untied = true;        // tie_word_embeddings = false is followed
   std::vector<HfDerived> derived;   // compared with what is computed
   std::vector<std::string> unused;  // beginnings of names of tensors of other heads, which the log names
   // Parts of the files' names, and what the library's modules have in their place: PEFT goes by those.

@@ -135,7 +135,7 @@ bool HfSource::is_explained(const std::string& name, const Found& stored) const 
   for (const HfCopy& copy : model_.copies) {
     if (copy.name != name) continue;
     const Found* original = find(copy.of);
-    if (original != nullptr) check_copy(stored, *original);
+    if (original != nullptr) check_copy(stored, *original, model_.can_be_untied);
     return true;
   }
   for (const HfDerived& derived : model_.derived) {

@@ -38,9 +38,14 @@ std::string_view split_file(const MappedFile& file, std::span<const std::byte>& 
   std::uint64_t header_bytes = 0;
   std::memcpy(&header_bytes, bytes.data(), kLengthBytes);
   const std::uint64_t rest = bytes.size() - kLengthBytes;
-  if (header_bytes > kMaxSafetensorsHeaderBytes)
-    fail(file, "its header would have {} bytes, more than the format's {}; is it a safetensors file?",
-         header_bytes, kMaxSafetensorsHeaderBytes);
+  if (header_bytes > kMaxSafetensorsHeaderBytes) {
+    if (recognise_format(bytes) == FileFormat::kUnknown) {
+      throw Error(ErrorCode::kInvalidInput,
+                  "{} is no safetensors file: its header would have {} bytes, more than the format's {}",
+                  file.path().string(), header_bytes, kMaxSafetensorsHeaderBytes);
+    }
+    fail(file, "its header is too long");
+  }
   if (header_bytes > rest)
     fail(file, "its header of {} bytes does not fit in the file of {} bytes", header_bytes, bytes.size());
   data = bytes.subspan(kLengthBytes + header_bytes);

@@ -62,14 +62,19 @@ double precision_of(const SafetensorsTensor& tensor) {
 
 }  // namespace
 
-void check_copy(const SafetensorsFolder::Found& copy, const SafetensorsFolder::Found& original) {
+void check_copy(const SafetensorsFolder::Found& copy, const SafetensorsFolder::Found& original,
+                bool can_be_untied) {
   const SafetensorsTensor &a = *copy.tensor, &b = *original.tensor;
   const auto refuse = [&](const std::string& difference) {
     throw TensorMismatch(
-        a.name, fmt::format("{}: tensor '{}' is not equal to '{}', which this model has in its place: {}. "
-                            "Where the model was trained with both, set tie_word_embeddings to false in "
-                            "config.json; else remove '{}'",
-                            copy.file.string(), a.name, b.name, difference, a.name));
+        a.name,
+        fmt::format("{}: tensor '{}' is not equal to '{}', which this model has in its place: {}. {} '{}'",
+                    copy.file.string(), a.name, b.name, difference,
+                    can_be_untied ? "Where the model was trained with both, set tie_word_embeddings "
+                                    "to false in config.json; else remove"
+                                  : "This build has no model with both: where it was trained with the "
+                                    "second alone, remove",
+                    a.name));
   };
   if (a.shape != b.shape || !is_float_data(a) || !is_float_data(b)) {
     refuse(fmt::format("{} [{}] and {} [{}]", a.dtype, fmt::join(a.shape, ", "), b.dtype,

@@ -9,8 +9,9 @@
 namespace trireme {
 
 /// Throws TensorMismatch naming the file, both tensors and the first element that differs, unless both are
-/// equal.
-void check_copy(const SafetensorsFolder::Found& copy, const SafetensorsFolder::Found& original);
+/// equal. `can_be_untied`: the family has models with both, which the message names then.
+void check_copy(const SafetensorsFolder::Found& copy, const SafetensorsFolder::Found& original,
+                bool can_be_untied);
 
 /// Throws TensorMismatch naming the file, the tensor and the first element that is not what is computed.
 void check_derived(const SafetensorsFolder::Found& stored, const HfDerived& derived);

@@ -45,9 +45,11 @@ TokenFile::TokenFile(const std::filesystem::path& path)
   const auto bytes = file_.bytes();
   const auto size = static_cast<std::int64_t>(bytes.size());
   TRIREME_CHECK(size > 0, "token file {} is empty (0 bytes)", name);
-  TRIREME_CHECK(size >= static_cast<std::int64_t>(sizeof(std::int32_t)),
-                "token file {} has {} bytes, fewer than its header of {} bytes", name, size,
-                kTokenFileHeaderBytes);
+  TRIREME_CHECK(
+      size >= static_cast<std::int64_t>(sizeof(std::int32_t)),
+      "token file {} has {} bytes, fewer than its header of {} bytes. Make one of text with `trireme "
+      "data text INPUT... --out DIR`",
+      name, size, kTokenFileHeaderBytes);
   Header header{};
   std::memcpy(header.data(), bytes.data(), std::min<std::size_t>(bytes.size(), sizeof header));
   layout_ = header[0] == kTokens32.magic ? &kTokens32 : &kTokens16;

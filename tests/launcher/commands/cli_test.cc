@@ -130,8 +130,10 @@ TEST_F(Cli, PlanDrawsATimeline) {
   EXPECT_TRUE(nlohmann::json::accept(traced.out));
   EXPECT_TRUE(nlohmann::json::accept(testing::read_file(scratch_ / "step.json")));
   EXPECT_EQ(testing::read_file(scratch_ / "times.json"), times);
-  EXPECT_THAT(refusal(with({"--timeline", "step.svg", "--set", "train.micro_batch=1"})),
+  EXPECT_THAT(refusal(with({"--timeline", "other.svg", "--set", "train.micro_batch=1"})),
               HasSubstr("--times times.json: it was measured with train.micro_batch = 2, not 1; remove it"));
+  EXPECT_THAT(refusal(with({"--timeline", "step.svg"})),
+              HasSubstr("--timeline step.svg: the file is there already; name another, or replace it with"));
   EXPECT_THAT(refusal(with({"--timeline", "step.png"})), HasSubstr("something.svg"));
   EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "one.json", "--times", "./one.json"}),
               HasSubstr("--timeline one.json and --times ./one.json name one file"));
@@ -145,9 +147,9 @@ TEST_F(Cli, PlanDrawsATimeline) {
               HasSubstr("--times times.json is about how long blocks take: it needs --timeline"));
   EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "no/such/step.svg"}),
               HasSubstr("--timeline no/such/step.svg: there is no folder no/such; make it first"));
-  EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "step.svg", "--times", "."}),
+  EXPECT_THAT(refusal({"plan", "job.toml", "--timeline", "other.svg", "--times", "."}),
               HasSubstr("--times .: is a folder"));
-  EXPECT_THAT(refusal(with({"--timeline", "step.svg", "--set", "parallel.threads=77"})),
+  EXPECT_THAT(refusal(with({"--timeline", "other.svg", "--set", "parallel.threads=77"})),
               HasSubstr("thread(s), not the 77 of a rank here"));
   const ProgramResult stages = run(with({"--timeline", "stages.svg", "--set", "parallel.pipeline=2", "--set",
                                          "parallel.pipeline_cut=measured"}));

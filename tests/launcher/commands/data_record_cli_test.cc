@@ -138,11 +138,23 @@ TEST_F(DataRecordCli, ATokenizerOfTheSameSizeIsAnotherOne) {
   EXPECT_EQ(run({"sample", "run", "--tokenizer", "before/tokenizer.model", "--tokens", "1"}).exit_code, 0);
   EXPECT_THAT(refusal(train("run", {"data.train=subwords", "data.eval="})), HasSubstr("another tokenizer"));
 
+  ASSERT_EQ(run({"export", "run", "--out", "weights.safetensors"}).exit_code, 0);
+  ASSERT_EQ(run({"export", "run", "--format", "hf", "--out", "theirs"}).exit_code, 0);
+  EXPECT_EQ(testing::read_file(scratch_ / "theirs/tokenizer.model"),
+            testing::read_file(scratch_ / "before/tokenizer.model"));
+  for (const char* start : {"model.init_from=weights.safetensors", "model.init_from=theirs"}) {
+    const std::string place = std::string(start).substr(std::string("model.init_from=").size());
+    EXPECT_THAT(refusal(train("tuned", {start, "data.train=subwords", "data.eval="})),
+                AllOf(HasSubstr("model.init_from: " + place + " was made with another tokenizer"),
+                      HasSubstr("data.train = \"subwords\""), HasSubstr("checkpoint.new_data = true")));
+    train_well(place + "-same", {start, "data.train=before", "data.eval="});
+  }
   for (const char* start : {"model.init_from=run", "model.init_from=run/checkpoints/step-000003",
                             "model.init_from=run/checkpoints/step-000003/model.safetensors"}) {
-    EXPECT_THAT(refusal(train("tuned", {start, "data.train=subwords", "data.eval="})),
-                AllOf(HasSubstr("model.init_from: "), HasSubstr("another tokenizer"),
-                      HasSubstr("data.train = \"subwords\"")));
+    EXPECT_THAT(
+        refusal(train("tuned", {start, "data.train=subwords", "data.eval="})),
+        AllOf(HasSubstr("model.init_from: run/checkpoints/step-000003 was made with another tokenizer"),
+              HasSubstr("data.train = \"subwords\"")));
   }
   const ProgramResult meant = run(train(
       "tuned", {"model.init_from=run", "data.train=subwords", "data.eval=", "checkpoint.new_data=true"}));

@@ -115,13 +115,18 @@ TEST_F(Cli, ExportReplacesOnlyWhatItWrote) {
   testing::write_file(scratch_ / "job.toml", std::string("[model]\n") + kGpt + kRest);
   ASSERT_EQ(run({"train", "job.toml", "--out", "run"}).exit_code, 0);
   const std::string config = testing::read_file(scratch_ / "run/config.toml");
-  const char* const others[] = {"run/config.toml", "run/checkpoints/step-000001/model.safetensors", "link"};
+  const char* const others[] = {"run/config.toml", "link"};
   std::filesystem::create_symlink("nowhere", scratch_ / "link");
   for (const char* other : others) {
     EXPECT_THAT(refusal({"export", "run", "--out", other}),
                 AllOf(HasSubstr(std::string("--out ") + other + " is there already"), HasSubstr("--force")));
   }
   EXPECT_EQ(testing::read_file(scratch_ / "run/config.toml"), config);
+  // Never the files of a checkpoint.
+  const std::string checkpoint = "run/checkpoints/step-000001", model = checkpoint + "/model.safetensors";
+  EXPECT_THAT(refusal({"export", "run", "--force", "--out", model}), HasSubstr("belongs to a checkpoint"));
+  EXPECT_THAT(refusal({"export", checkpoint, "--format", "hf", "--force", "--out", checkpoint}),
+              HasSubstr("--out run/checkpoints/step-000001 belongs to a checkpoint"));
   ASSERT_EQ(run({"export", "run", "--out", "new.safetensors"}).exit_code, 0);
   EXPECT_EQ(run({"export", "run", "--out", "new.safetensors"}).exit_code, 0);
   testing::write_file(scratch_ / "notes.txt", "mine");

@@ -24,6 +24,11 @@ TEST_F(PageCli, ReportWritesOneFile) {
   const std::string page = testing::read_file(scratch_ / "page.html");
   EXPECT_THAT(page, HasSubstr("\"name\":\"run\""));
   EXPECT_THAT(page, HasSubstr("\"step\":7"));
+  EXPECT_THAT(
+      refusal({"report", "run", "--out", "page.html"}),
+      HasSubstr("--out page.html: the file is there already; name another, or replace it with --force"));
+  EXPECT_EQ(testing::read_file(scratch_ / "page.html"), page);
+  EXPECT_EQ(run({"report", "run", "--out", "page.html", "--force"}).exit_code, 0);
 }
 
 TEST_F(PageCli, TopPrintsLinesWhereThereIsNoTerminal) {

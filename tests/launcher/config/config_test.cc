@@ -97,6 +97,15 @@ TEST(Config, NamesOfOtherFrameworksAreTranslated) {
     EXPECT_THAT(parse_error(in + "bf16 = true\n"), suggests("precision.mode (mode = \"bf16\")"));
     EXPECT_THAT(parse_error(in + "world_size = 4\n"), HasSubstr("; no key does that: data ranks ="));
   }
+  EXPECT_THAT(parse_error("", {"train.lora.r=8"}), suggests("train.lora.rank?"));
+  EXPECT_THAT(parse_error("", {"data.path=d"}), suggests("data.train?"));
+  EXPECT_THAT(parse_error("", {"data.validation=d"}), suggests("data.eval?"));
+  EXPECT_THAT(parse_error("[checkpoint]\ndir = \"d\"\n"),
+              HasSubstr("; no key does that: use the option --out"));
+  EXPECT_THAT(parse_error("[parallel]\nddp = true\n"), HasSubstr("; no key does that: data ranks ="));
+  EXPECT_THAT(parse_error("[train]\ncompile = true\n"),
+              HasSubstr("; no key does that: kernels are compiled"));
+  EXPECT_THAT(parse_error("[train]\nquantum_flux = 1\n"), HasSubstr("; no key has a name like it. Keys of"));
   EXPECT_THAT(
       parse_error("[training]\nlearning_rate = 0.1\nfoo = 1\n"),
       AllOf(suggests("[train]? Its learning_rate is optimizer.lr. Sections are"), HasSubstr("[training]")));

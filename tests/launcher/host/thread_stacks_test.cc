@@ -45,6 +45,11 @@ TEST(ThreadStacks, SmallStacksOfThreadsAreFoundAsLibgompReadsThem) {
   EXPECT_THAT(refusal, ::testing::HasSubstr("OMP_STACKSIZE = 128K: the stacks of threads would be too small; "
                                             "unset it, or set it to 2048 KiB or more"));
   EXPECT_NO_THROW(refuse_small_stacks({}));
+  EXPECT_THAT(error_message([] {
+                refuse_huge_stacks(lookup_in({{"OMP_STACKSIZE", "999999999G"}}));
+              }),
+              ::testing::HasSubstr("OMP_STACKSIZE = 999999999G: no thread can have a stack of that size"));
+  EXPECT_NO_THROW(refuse_huge_stacks(lookup_in({{"OMP_STACKSIZE", "8M"}})));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "launcher/supervise/decision.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace trireme {
@@ -27,6 +28,13 @@ TEST(Decision, ThreeFailuresInARowAtOneStepAreEnough) {
   EXPECT_NE(decide(three, {}).reason.find("step 7"), std::string::npos);
   EXPECT_EQ(decide({ended(137, 7), ended(1, 8), ended(139, 7)}, {}).kind, Kind::kRestart);
   EXPECT_EQ(decide({ended(137, 7), ended(75, 7), ended(1, 7), ended(139, 7)}, {}).kind, Kind::kRestart);
+}
+
+TEST(Decision, ARunWithoutAnUpdateIsNotRepeated) {
+  Attempt attempt = ended(1, 12);
+  attempt.end->verdict = "no update was made: all 12 steps were skipped; lower precision.scale_init";
+  EXPECT_EQ(decide({attempt}, {}).kind, Kind::kGiveUp);
+  EXPECT_THAT(decide({attempt}, {}).reason, ::testing::HasSubstr("no step of the job made an update"));
 }
 
 TEST(Decision, AnAttemptWhoseSupervisorDiedSaysNothingOfTheStep) {

@@ -152,6 +152,24 @@ TEST(DataCheck, OtherSamplesOfTheSameFilesAreOtherData) {
               AllOf(HasSubstr("225 samples a pass"), HasSubstr("112 samples a pass")));
 }
 
+TEST(DataCheck, TheKeyThatCutsOtherSamplesIsNamed) {
+  DataRecord saved = known(), longer = known();
+  saved.rows = RowRecord{.seq_len = 8};
+  longer.rows = RowRecord{.seq_len = 16};
+  longer.pass_samples = 112;
+  EXPECT_THAT(error_message([&] { compare_data(Meeting::kResume, saved, met(longer)); }),
+              AllOf(HasSubstr("225 samples a pass with model.seq_len = 8, and"),
+                    HasSubstr("112 samples a pass with model.seq_len = 16. The files are the same: set "
+                              "model.seq_len = 8 back"),
+                    ::testing::Not(HasSubstr("Bring the data back"))));
+}
+
+TEST(DataCheck, RoundedNormalisationIsTheSame) {
+  DataRecord rounded = known();
+  rounded.images->mean[0] += 1e-8;
+  EXPECT_THAT(compare_data(Meeting::kInitFrom, known(), met(rounded)).warnings, SizeIs(0));
+}
+
 TEST(DataCheck, RepairedPicturesAreAWarning) {
   DataRecord saved = known(), repaired = known();
   for (DataRecord* record : {&saved, &repaired}) record->train->names_hash = record->eval->names_hash = 7;

@@ -46,6 +46,16 @@ TEST(SkippedSteps, ARunWithoutAnUpdateSaysWhatToDo) {
   EXPECT_THAT(describe_no_update(12, {.scale = 1}, section("fp16")), HasSubstr("overflows fp16 on its own"));
 }
 
+TEST(SkippedSteps, AtTheEndTheLossItselfDecides) {
+  EXPECT_EQ(reason_to_fail_at_end(skipped(1024), section("fp16")), "");
+  StepResult broken = skipped(1024);
+  for (const float loss : {kNan, INFINITY}) {
+    broken.loss = loss;
+    EXPECT_THAT(reason_to_fail_at_end(broken, section("fp16")),
+                AllOf(HasSubstr("the loss of the last step is"), HasSubstr("optimizer.lr")));
+  }
+}
+
 TEST(SkippedSteps, WithoutAScaleTheFirstOneEndsTheJob) {
   for (const char* mode : {"fp32", "tf32", "bf16"}) {
     EXPECT_THAT(reason_to_stop(skipped(1), section(mode)),

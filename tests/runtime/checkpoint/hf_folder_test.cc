@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::message_of;
 using testing::TemporaryFolder;
 using testing::write_file;
@@ -250,6 +251,10 @@ TEST_F(HfFolder, WhatIsNotTakenIsCompared) {
   }
   EXPECT_THAT(message_of([&] { HfSource(folder_ / "in", small_model()).check(kOurs); }),
               AllOf(HasSubstr("element 7 is 0.5 and 0"), HasSubstr("set tie_word_embeddings to false")));
+  HfModel tied = small_model();
+  tied.can_be_untied = false;
+  EXPECT_THAT(message_of([&] { HfSource(folder_ / "in", tied).check(kOurs); }),
+              AllOf(HasSubstr("remove 'net.p_again'"), Not(HasSubstr("tie_word_embeddings"))));
 
   EXPECT_EQ(message({"net.h.0.mask", "F32", {1, 1, 1, 1}}, 1.0f), "");
   EXPECT_THAT(message({"net.h.0.mask", "F32", {1, 1, 2, 2}}, 1.0f),
@@ -360,7 +365,7 @@ TEST_F(HfFolder, ReadsShards) {
   write_index(good);
   EXPECT_THAT(open_message(), AllOf(HasSubstr("is in two shards"), HasSubstr("in/one"), HasSubstr("in/two")));
   write_file(in / "two", "no safetensors");
-  EXPECT_THAT(open_message(), HasSubstr("in/two is damaged"));
+  EXPECT_THAT(open_message(), HasSubstr("in/two is no safetensors file"));
 }
 
 TEST_F(HfFolder, LabelsAgree) {

@@ -293,7 +293,7 @@ TEST(Safetensors, ForeignFilesAreRefusedWithTheirSizes) {
   const auto path = folder / "x";
   EXPECT_NE(message_of([&] { SafetensorsReader reader(path); }).find("No such file"), std::string::npos);
   EXPECT_NE(open_message(path, "").find("0 bytes"), std::string::npos);
-  EXPECT_NE(open_message(path, "This is a text and not a model.").find("is it a safetensors file?"),
+  EXPECT_NE(open_message(path, "This is a text and not a model.").find("is no safetensors file: its header"),
             std::string::npos);
   EXPECT_NE(open_message(path, std::string("\x10\0\0\0\0\0\0\0{}", 10)).find("header of 16 bytes"),
             std::string::npos);
