@@ -17,8 +17,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using testing::message_of;
+using ::testing::Not;
 using testing::TemporaryFolder;
 using testing::write_file;
 
