@@ -46,9 +46,12 @@ CLASSES = {
     "paused_job": process_faults.PausedJob,
     "clock_jump": process_faults.ClockJump,
     "mpirun_killed": process_faults.MpirunKilled,
+    "mpirun_stopped": process_faults.MpirunStopped,
     "supervisor_killed": process_faults.SupervisorKilled,
     "disk_full": file_faults.DiskFull,
     "background_disk_full": file_faults.BackgroundDiskFull,
+    "full_file_system": file_faults.FullFileSystem,
+    "file_system_stays_full": file_faults.FileSystemStaysFull,
     "read_only_output": file_faults.ReadOnlyOutput,
     "killed_while_saving": process_faults.KilledWhileSaving,
     "damaged_checkpoint": file_faults.DamagedCheckpoint,
@@ -62,6 +65,8 @@ CLASSES = {
     "nan_parameter": state_faults.NanParameter,
     "spike": state_faults.Spike,
     "preemption": process_faults.Preemption,
+    "hangup": process_faults.Hangup,
+    "stopped_job": process_faults.StoppedJob,
     "preemption_with_a_second": process_faults.PreemptionWithASecond,
     "lost_host": host_faults.LostHost,
     "link_down": host_faults.LinkDown,
@@ -206,6 +211,7 @@ def parse():
     parser.add_argument("--at-once", type=int, default=1, help="jobs at a time: for a verdict in less time, not for times")
     parser.add_argument("--classes", default=",".join(CLASSES), help="of " + ", ".join(CLASSES))
     parser.add_argument("--timeout", type=int, default=4, help="seconds: the watchdog's limit for stopped ranks")
+    parser.add_argument("--full-seconds", type=int, default=60, help="for which a file system is full")
     parser.add_argument("--results", type=Path, help="adds a line of JSON for each injection to this file")
     parser.add_argument("--resume", action="store_true", help="leaves out what --results has of this seed")
     parser.add_argument("--minutes", type=float, default=0, help="begins no injection after these; 0: all of them")

@@ -6,8 +6,11 @@ import signal
 import struct
 import subprocess
 import time
+import unittest
 
 from injection import IN_BACKGROUND, Injection, Missed, Unavailable
+from jobs import OPTIONS
+from supervised import SmallDisk
 
 NUM_TOKENS = 60_000
 FILE_LIMIT = 100_000  # above metrics.jsonl at its end, below one file of a checkpoint
@@ -42,6 +45,46 @@ class BackgroundDiskFull(Injection):
         self.begin = time.time()
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (FILE_LIMIT, FILE_LIMIT))
         self.culprit = rf"rank {self.victim}: .*checkpoints/\S*step-0000\d\d.*File too large"
+
+
+class FullFileSystem(Injection):
+    """The file system of the output folder is full for a minute; the supervisor waits."""
+
+    def start(self):
+        if self.disk is None:
+            try:
+                self.disk = SmallDisk(self.case, 24)
+            except unittest.SkipTest as reason:
+                raise Unavailable(reason)
+        return super().start()
+
+    def strike(self):
+        self.begin = time.time()
+        self.disk.fill()
+        self.culprit = "No space left on device"
+
+    def after_end(self):
+        time.sleep(max(0, self.begin + OPTIONS.full_seconds - time.time()))
+        self.disk.make_room()
+
+    def judge(self, named):
+        words = ("waiting for the disk, for up to", "the disk takes data again")
+        return named and len(self.run.events("begin")) == 2 and all(text in self.run.output() for text in words)
+
+
+class FileSystemStaysFull(FullFileSystem):
+    """It stays full: the supervisor gives up. Later there is room, and the same command goes on."""
+
+    options = ("--max-disk-minutes", "0.05")
+
+    def strike(self):
+        super().strike()
+        self.first_output = self.run.end(expect=1)
+        self.verdict, self.supervisor = time.time(), True
+        self.disk.make_room()
+
+    def judge(self, named):
+        return named and "waited 3 s for the disk (--max-disk-minutes 0.05)" in self.first_output
 
 
 class ReadOnlyOutput(Injection):

@@ -29,7 +29,9 @@ class Injection:
 
     job_keys = ()  # beside KEYS, for the job that nothing disturbs, too
     keys = ()  # of the struck job alone
+    options = ()  # of `trireme run`
     environment = {}  # variables of the struck job
+    disk = None  # a SmallDisk that has the output folder
     first_step, last_step = 9, 17  # that may have been done when the fault strikes
 
     def __init__(self, case, numbers):
@@ -65,14 +67,17 @@ class Injection:
     # For the classes:
 
     def start(self):
-        return Supervised(self.case, "struck", ranks=str(RANKS), keys=(*KEYS, *self.job_keys, *self.files, *self.keys),
-                          environment=self.environment)
+        return Supervised(self.case, "struck", *self.options, ranks=str(RANKS),
+                          keys=(*KEYS, *self.job_keys, *self.files, *self.keys), environment=self.environment, disk=self.disk)
 
     def rank(self):
         return self.run.rank(self.victim)
 
     def dies(self, pid):
         self.culprit = rf"rank {self.victim} \(process {pid}\) died|process rank {self.victim} with PID {pid} "
+
+    def mpirun(self):
+        return int(self.run.events("started")[-1]["process"].split(".")[0])
 
     def newest(self):
         return max((self.run.out / "checkpoints").glob("step-*"))

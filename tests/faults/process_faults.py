@@ -208,13 +208,26 @@ class MpirunKilled(Injection):
     """SIGKILL to mpirun: its ranks go with it."""
 
     def strike(self):
-        pid = int(self.run.events("started")[-1]["process"].split(".")[0])
+        pid = self.mpirun()
         self.begin = time.time()
         os.kill(pid, signal.SIGKILL)
         self.culprit = rf"^mpirun \(process {pid}\) was ended by signal 9"
 
     def judge(self, named):
         return named and self.run.events("end")[0]["exit_code"] == 128 + signal.SIGKILL
+
+
+class MpirunStopped(Injection):
+    """SIGSTOP to mpirun alone: the ranks end their work, and the supervisor continues mpirun."""
+
+    def strike(self):
+        self.stopped = self.mpirun()
+        self.begin, self.survives = time.time(), True
+        os.kill(self.stopped, signal.SIGSTOP)
+
+    def judge(self, named):
+        said = f"mpirun (process {self.stopped}) was stopped by a signal, and its ranks were not: it is continued"
+        return named and said in self.run.output()
 
 
 class SupervisorKilled(Injection):
@@ -231,11 +244,34 @@ class SupervisorKilled(Injection):
 class Preemption(Sigkill):
     """SIGTERM to the supervisor, and the same command again."""
 
+    number = signal.SIGTERM
+
     def strike(self):
         self.begin = time.time()
-        self.run.process.send_signal(signal.SIGTERM)
-        self.run.end(expect=75)
+        self.run.process.send_signal(self.number)
+        self.first_output = self.run.end(expect=75)
         self.verdict, self.supervisor = time.time(), True
+
+
+class Hangup(Preemption):
+    """The terminal of the supervisor closes."""
+
+    number = signal.SIGHUP
+
+
+class StoppedJob(Preemption):
+    """All ranks are stopped, some of the time mpirun, too; then SIGTERM to the supervisor."""
+
+    def strike(self):
+        try:
+            for pid in (self.run.rank(0), self.run.rank(1), *((self.mpirun(),) if self.numbers.random() < 0.5 else ())):
+                os.kill(pid, signal.SIGSTOP)
+        except ProcessLookupError:
+            raise Missed
+        super().strike()
+
+    def judge(self, named):
+        return named and "of the job were stopped by a signal: continued" in self.first_output
 
 
 class PreemptionWithASecond(Sigkill):
