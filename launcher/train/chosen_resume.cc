@@ -5,6 +5,7 @@
 #include "launcher/train/agreement.h"
 #include "launcher/train/run_start.h"
 #include "runtime/base/log.h"
+#include "runtime/base/private_folder.h"
 
 namespace trireme {
 namespace {
@@ -30,6 +31,7 @@ ChosenCheckpoint find_in_files(TrainingRun& run) {
   std::int64_t step = 0;
   run_stage(run.comm(), [&] {
     if (!run.is_first()) return;
+    check_folder_to_write(run.out.root);  // before anything of it is read
     const auto found = find_resume(run.store, run.options.config.checkpoint.resume);
     step = found ? found->manifest.step : 0;
     if (found) folder = found->folder.string();

@@ -7,6 +7,7 @@
 
 #include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
+#include "runtime/base/private_folder.h"
 
 namespace trireme {
 
@@ -27,6 +28,7 @@ std::filesystem::path OutputFolder::trace_svg(std::optional<std::int64_t> step) 
 }
 
 OutputFolder prepare_output_folder(const std::filesystem::path& root) {
+  check_folder_to_write(root);
   std::error_code error;
   std::filesystem::create_directories(root, error);
   if (error || !std::filesystem::is_directory(root))

@@ -26,8 +26,9 @@ struct OutputFolder {
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
 };
 
-/// Creates the folder with its parents, and writes and removes a file in it. Throws with the path and the
-/// system's reason: Error(kRuntime) when the disk is full or fails, else Error(kInvalidInput).
+/// Creates the folder with its parents, and writes and removes a file in it. A folder that another user may
+/// have laid out is refused (check_folder_to_write()). Throws with the path and the system's reason:
+/// Error(kRuntime) when the disk is full or fails, else Error(kInvalidInput).
 OutputFolder prepare_output_folder(const std::filesystem::path& root);
 
 /// Takes back a folder that a job has made and was refused in: removes it, and those of its parents that were

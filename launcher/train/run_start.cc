@@ -31,6 +31,7 @@
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/adapter.h"
 #include "runtime/base/log.h"
+#include "runtime/base/private_folder.h"
 
 namespace trireme {
 namespace {
@@ -93,6 +94,11 @@ void read_resumed(TrainingRun& run) {
 void claim_output(TrainingRun& run) {
   if (!run.is_first() || run.lock) return;
   prepare_output_folder(run.out.root);
+  if (all_can_exchange(run.out.root))
+    log_warning(
+        fmt::format("every user can exchange the output folder {} for another one: its parent has no sticky "
+                    "bit (chmod +t)",
+                    run.out.root.string()));
   run.lock = std::make_unique<FolderLock>(run.out.root);
 }
 

@@ -31,6 +31,7 @@ void check_owner(const fs::path& path, const struct stat& status) {
 
 void check_ancestor(const fs::path& path, const struct stat& status) {
   check_owner(path, status);
+  TRIREME_CHECK(S_ISDIR(status.st_mode), "{} is not a folder", path.string());
   TRIREME_CHECK((status.st_mode & kOthersWrite) == 0 || (status.st_mode & S_ISVTX) != 0,
                 "other users can write into {} (mode {:o}) and exchange what lies below it: chmod go-w, or "
                 "chmod +t",
@@ -70,14 +71,35 @@ void make_folder(const fs::path& path) {
                 path.string(), std::strerror(errno));
 }
 
+fs::path folder_around(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+bool is_writable_by_all(const fs::path& folder) {
+  struct stat status = {};
+  return ::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0;
+}
+
+/// `entry` is one of a folder that every user can write.
+void check_entry(const fs::path& entry, bool links_only) {
+  struct stat status = {};
+  if (::lstat(entry.c_str(), &status) != 0 || (links_only && !S_ISLNK(status.st_mode))) return;
+  TRIREME_CHECK(status.st_uid == 0 || status.st_uid == ::geteuid(),
+                "{} belongs to another user (number {}), in a folder that every user can write: remove it if "
+                "you trust its owner, or choose another place",
+                entry.string(), status.st_uid);
+}
+
 }  // namespace
 
 void make_private_folder(const fs::path& path) {
   fs::path walked;
   for (const fs::path& component : path.lexically_normal()) {
     walked /= component;
-    std::error_code error;
-    if (!fs::exists(walked, error)) make_folder(walked);
+    struct stat status = {};
+    if (::lstat(walked.c_str(), &status) == 0) continue;
+    check_ancestors(walked);  // first: nothing is made in a folder that is not safe
+    make_folder(walked);
   }
   check_ancestors(path);
   const struct stat status = status_of(path);
@@ -92,6 +114,26 @@ void check_private_folder(const fs::path& path) {
   check_own(path, status);
   TRIREME_CHECK((status.st_mode & kOthers) == 0,
                 "other users can use {} (mode {:o}): chmod go=", path.string(), status.st_mode & 07777U);
+}
+
+void check_folder_to_write(const fs::path& path) {
+  fs::path walked;
+  const fs::path normal = path.has_filename() ? path : path.parent_path();  // "out/" is "out"
+  for (const fs::path& component : normal) {
+    walked /= component;
+    if (is_writable_by_all(folder_around(walked))) check_entry(walked, /*links_only=*/walked != normal);
+  }
+  if (!is_writable_by_all(normal)) return;
+  std::error_code error;
+  for (fs::directory_iterator entry(normal, error), end; !error && entry != end; entry.increment(error))
+    check_entry(entry->path(), /*links_only=*/false);
+}
+
+bool all_can_exchange(const fs::path& path) {
+  const fs::path normal = path.has_filename() ? path : path.parent_path();
+  struct stat status = {};
+  return ::stat(folder_around(normal).c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0 &&
+         (status.st_mode & S_ISVTX) == 0;
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/base/error.h"
+#include "runtime/base/private_folder.h"
 
 namespace trireme {
 namespace {
@@ -28,6 +29,7 @@ PreparedFolder::PreparedFolder(const fs::path& folder, const TokenLayout& layout
   std::error_code error;
   TRIREME_CHECK(!fs::exists(folder, error) || fs::is_directory(folder, error),
                 "output {} exists and is not a folder", folder.string());
+  check_folder_to_write(folder);
   made_ = fs::create_directories(folder, error);
   TRIREME_CHECK(!error, "cannot make output folder {}: {}", folder.string(), error.message());
   train_.emplace(folder / kTrain, layout);

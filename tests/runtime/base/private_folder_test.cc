@@ -87,5 +87,68 @@ TEST(PrivateFolder, ComponentsOfOtherUsersAreRefused) {
               HasSubstr("link belongs to another user"));
 }
 
+TEST(PrivateFolder, NothingIsMadeInFoldersThatAreRefused) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "open");
+  fs::create_directories(folder / "target");
+  ::chmod((folder / "open").c_str(), 0777);
+  EXPECT_NE(message_of([&] { make_private_folder(folder / "open/a/b"); }), "");
+  EXPECT_TRUE(fs::is_empty(folder / "open"));
+  testing::write_file(folder / "file", "text");
+  EXPECT_THAT(message_of([&] { make_private_folder(folder / "file/mine"); }),
+              HasSubstr("file is not a folder"));
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link to another user";
+  fs::create_symlink("target", folder / "link");
+  ASSERT_EQ(::lchown((folder / "link").c_str(), kNobody, kNobody), 0);
+  EXPECT_NE(message_of([&] { make_private_folder(folder / "link/a/b"); }), "");
+  EXPECT_TRUE(fs::is_empty(folder / "target"));
+}
+
+TEST(FolderToWrite, MayBeMissingAndMayBeThisUsers) {
+  const TemporaryFolder folder;
+  ::chmod(folder.path().c_str(), 0777);
+  check_folder_to_write(folder / "missing/out");
+  fs::create_directories(folder / "mine/checkpoints");
+  fs::create_symlink("mine", folder / "link");
+  ::chmod((folder / "mine").c_str(), 0777);
+  check_folder_to_write(folder / "mine");
+  check_folder_to_write(folder / "link/");
+}
+
+TEST(FolderToWrite, LaidOutByAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a folder to another user";
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "open/theirs");
+  fs::create_directories(folder / "open/mine/private");
+  fs::create_symlink("mine", folder / "open/link");
+  fs::create_symlink("private", folder / "open/mine/checkpoints");
+  for (const char* name : {"open/theirs", "open/link", "open/mine/checkpoints"})
+    ASSERT_EQ(::lchown((folder / name).c_str(), kNobody, kNobody), 0) << name;
+  const auto refusal = [&](const char* name) {
+    return message_of([&] { check_folder_to_write(folder / name); });
+  };
+  EXPECT_EQ(refusal("open/theirs"), "") << "only this user could put it there";
+  ::chmod((folder / "open").c_str(), 01777);
+  EXPECT_THAT(refusal("open/theirs"), HasSubstr("open/theirs belongs to another user (number 65534)"));
+  EXPECT_THAT(refusal("open/theirs/"), HasSubstr("open/theirs belongs to another user"));
+  EXPECT_EQ(refusal("open/theirs/mine"), "") << "a folder of a group in a shared place";
+  EXPECT_THAT(refusal("open/link"), HasSubstr("open/link belongs to another user"));
+  EXPECT_THAT(refusal("open/link/below"), HasSubstr("open/link belongs to another user"));
+  EXPECT_EQ(refusal("open/mine"), "") << "others cannot write it";
+  ::chmod((folder / "open/mine").c_str(), 0777);
+  EXPECT_THAT(refusal("open/mine"), HasSubstr("mine/checkpoints belongs to another user"));
+}
+
+TEST(FolderToWrite, CanBeExchangedByAllWithoutTheStickyBit) {
+  const TemporaryFolder folder;
+  ::chmod(folder.path().c_str(), 0777);
+  EXPECT_TRUE(all_can_exchange(folder / "out"));
+  EXPECT_TRUE(all_can_exchange(folder / "out/"));
+  ::chmod(folder.path().c_str(), 01777);
+  EXPECT_FALSE(all_can_exchange(folder / "out"));
+  ::chmod(folder.path().c_str(), 0755);
+  EXPECT_FALSE(all_can_exchange(folder / "out"));
+}
+
 }  // namespace
 }  // namespace trireme
