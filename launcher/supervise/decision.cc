@@ -74,7 +74,8 @@ Decision decide(const std::vector<Attempt>& attempts, const RestartLimits& limit
   if (is_disk_failure(attempts.back()))
     return {.kind = Kind::kRestart,
             .reason = reason + ", as the disk is full or fails",
-            .delay = pause_for_disk(attempts)};
+            .delay = pause_for_disk(attempts),
+            .after_disk_failure = true};
   return {.kind = Kind::kRestart, .reason = reason, .delay = kFirstDelay * (1 << (failures - 1))};
 }
 

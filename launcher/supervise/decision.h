@@ -15,6 +15,7 @@ struct Decision {
   Kind kind = Kind::kRestart;
   std::string reason;
   std::chrono::milliseconds delay{0};  // before a restart
+  bool after_disk_failure = false;
 };
 
 struct RestartLimits {

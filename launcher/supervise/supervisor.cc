@@ -13,6 +13,7 @@
 
 #include "launcher/partner/partner_start.h"
 #include "launcher/supervise/attempt_folder.h"
+#include "launcher/supervise/disk_room.h"
 #include "launcher/supervise/job_words.h"
 #include "launcher/supervise/rank_watch.h"
 #include "launcher/supervise/stopped_processes.h"
@@ -466,7 +467,11 @@ ExitCode Supervisor::run() {
     if (!wait(decision.delay)) return finish(stopped);
     try {
       // A probe first: a wait for the disk is no attempt.
-      if (!disk_.until_written([this] { prepare_output_folder(out_.root); })) return finish(stopped);
+      const auto probe = [&] {
+        prepare_output_folder(out_.root);
+        if (decision.after_disk_failure) check_room_for_checkpoint(out_.checkpoints());
+      };
+      if (!disk_.until_written(probe)) return finish(stopped);
       place_ = choose_place();
     } catch (const Error& error) {
       return finish({.kind = Decision::Kind::kGiveUp, .reason = error.what()});

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/supervise/disk_room.h"
 #include "launcher/supervise/history.h"
 #include "launcher/supervise/lease.h"
 #include "launcher/train/output_folder.h"
@@ -105,6 +106,27 @@ TEST(FullDisk, RefusesTheProbeWhileRunning) {
               HasSubstr("No space left on device"));
   disk.make_room();
   prepare_output_folder(disk.path());
+}
+
+TEST(DiskRoom, IsThatOfTheNewestCheckpoint) {
+  const testing::SmallDisk disk(256 * 1024);
+  if (!disk.mounted()) GTEST_SKIP() << kNoMounts;
+  const auto write = [&](const std::filesystem::path& path, std::size_t bytes) {
+    std::filesystem::create_directories((disk.path() / path).parent_path());
+    testing::write_file(disk.path() / path, std::string(bytes, 'x'));
+  };
+  check_room_for_checkpoint(disk.path() / "checkpoints");
+  write("checkpoints/step-000008/model.safetensors", 4096);
+  write("checkpoints/step-000012/optimizer/0.safetensors", 80 * 1024);
+  check_room_for_checkpoint(disk.path() / "checkpoints");
+  write("filler", 100 * 1024);
+  EXPECT_THAT(
+      error_message([&] { check_room_for_checkpoint(disk.path() / "checkpoints"); }, ErrorCode::kRuntime),
+      HasSubstr("bytes free, and a checkpoint takes 81920"));
+  std::filesystem::remove(disk.path() / "filler");
+  write("filler", 60 * 1024);
+  write("checkpoints/.tmp-step-000016-1.2@host/model.safetensors", 56 * 1024);
+  check_room_for_checkpoint(disk.path() / "checkpoints");  // a dead writer's goes first
 }
 
 TEST(FullDisk, TheHistoryKeepsItsLines) {
