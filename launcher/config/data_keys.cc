@@ -60,8 +60,9 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
       .add("eval", &D::eval, any(),
            "The same for evaluation (eval.bin, or the test files, of such a folder). Empty: no evaluation.")
       .add("allow_eval_in_train", &D::allow_eval_in_train, any(),
-           "Files of `eval` may be among those of `train`, under whatever names and links. false: they are "
-           "refused.")
+           "Files of `eval` may be among those of `train`, under whatever names and links, or as copies. "
+           "false: "
+           "they are refused; copies of less than 1 % of them are a warning.")
       .add_string_or_number(
           "workers", &D::workers, "\"auto\" or a number from 0 to 256",
           "Threads a rank that read and decode ahead of the training. `auto`: for images as "

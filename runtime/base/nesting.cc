@@ -18,6 +18,18 @@ std::size_t skip_json_string(std::string_view text, std::size_t begin) {
   return text.size();
 }
 
+std::size_t count_outside_strings(std::string_view text, char wanted) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    if (text[i] == '"') {
+      i = skip_json_string(text, i);
+    } else {
+      count += text[i++] == wanted ? 1 : 0;
+    }
+  }
+  return count;
+}
+
 /// The position behind a string of TOML: "basic", 'literal', or either with three quotes over several lines.
 std::size_t skip_toml_string(std::string_view text, std::size_t begin) {
   const char quote = text[begin];
@@ -72,15 +84,11 @@ int json_nesting(std::string_view text) {
 }
 
 std::size_t json_items(std::string_view text) {
-  std::size_t items = 1;
-  for (std::size_t i = 0; i < text.size();) {
-    if (text[i] == '"') {
-      i = skip_json_string(text, i);
-    } else {
-      items += text[i++] == ',' ? 1 : 0;
-    }
-  }
-  return items;
+  return 1 + count_outside_strings(text, ',');
+}
+
+std::size_t json_names(std::string_view text) {
+  return count_outside_strings(text, ':');
 }
 
 int toml_nesting(std::string_view text) {

@@ -20,6 +20,9 @@ int json_nesting(std::string_view text);
 /// The values of all arrays and objects, as far as commas show them.
 std::size_t json_items(std::string_view text);
 
+/// The names of all objects, as far as colons show them.
+std::size_t json_names(std::string_view text);
+
 /// The larger of the most brackets and braces that are open at once, and the most dots in one key; strings
 /// and comments left out.
 int toml_nesting(std::string_view text);

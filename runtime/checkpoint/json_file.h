@@ -13,8 +13,8 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) saying what is wrong with the text: it is no JSON, or nested deeper than
-/// kMaxNesting.
+/// Throws Error(kInvalidInput) saying what is wrong with the text: it is no JSON, nested deeper than
+/// kMaxNesting, or has a name twice in one object.
 nlohmann::json parse_json(std::string_view text);
 
 /// Reads a line, or a file of a line's size, that somebody else may have written. Returns a discarded value

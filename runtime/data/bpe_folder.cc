@@ -7,7 +7,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -16,6 +15,7 @@
 #include "runtime/base/folder_file.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/json_file.h"
+#include "runtime/data/added_ids.h"
 
 namespace trireme {
 namespace {
@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr std::string_view kSeparator = "<|endoftext|>";
+constexpr const char* kSpecialFiles = "special_tokens_map.json or tokenizer_config.json";
 
 /// A tokenizer_class of transformers that cuts text as GPT-2 does, with the special tokens that it has unless
 /// its configuration names others.
@@ -129,30 +130,26 @@ std::map<std::int64_t, Json> listed_tokens(const SideFiles& files,
   return listed;
 }
 
-/// Added tokens as transformers gives them ids: that of the vocabulary, else the next one.
+/// Entries of added_tokens in tokenizer.json, with the ids that transformers gives.
 class AddedTokens {
  public:
-  explicit AddedTokens(const Json& vocab) : vocab_(vocab), next_(static_cast<std::int64_t>(vocab.size())) {}
+  explicit AddedTokens(const Json& vocab) : ids_(vocab) {}
 
   void add(Json entry, std::optional<std::int64_t> listed_id = std::nullopt) {
     const std::string content = entry.at("content").get<std::string>();
-    if (contents_.contains(content)) return;
-    const std::int64_t id = vocab_.contains(content) ? vocab_[content].get<std::int64_t>() : next_;
+    if (ids_.has(content)) return;
+    const std::int64_t id = ids_.add(content, listed_id);
     TRIREME_CHECK(!listed_id || *listed_id == id,
                   "it lists the added token '{}' with the id {}, and transformers would give it {}: its "
                   "vocabulary has {} tokens, and added tokens follow one after the other",
-                  content, listed_id.value_or(0), id, vocab_.size());
-    next_ = std::max(next_, id + 1);
+                  content, listed_id.value_or(0), id, ids_.vocab_size());
     entry["id"] = id;
-    contents_.insert(content);
     entries_.push_back(std::move(entry));
   }
   const Json& entries() const { return entries_; }
 
  private:
-  const Json& vocab_;
-  std::int64_t next_;
-  std::set<std::string> contents_;
+  AddedIds ids_;
   Json entries_ = Json::array();
 };
 
@@ -230,6 +227,25 @@ std::string tokenizer_json_of(const fs::path& folder) {
       {"model",
        {{"type", "BPE"}, {"vocab", vocab}, {"merges", merges_of(read("merges.txt", "list of merges"))}}}};
   return json.dump();
+}
+
+std::vector<ListedToken> tokens_beside(const fs::path& folder) {
+  const SideFiles files(folder);
+  const bool decoder = files.config.contains("added_tokens_decoder");
+  const std::map<std::string, Json> special = special_tokens(files, nullptr, decoder);
+  std::vector<ListedToken> tokens;
+  for (const auto& [id, entry] : listed_tokens(files, special)) {
+    tokens.push_back({.content = entry.at("content").get<std::string>(),
+                      .id = id,
+                      .file = decoder ? "tokenizer_config.json" : "added_tokens.json"});
+  }
+  const char* file = decoder || files.special.empty() ? "tokenizer_config.json" : kSpecialFiles;
+  const auto add_named = [&](const Json& token) {
+    tokens.push_back({.content = content_of(token), .file = file});
+  };
+  for (const auto& [key, token] : special) add_named(token);
+  for (const Json& token : more_special_tokens(files, decoder)) add_named(token);
+  return tokens;
 }
 
 void check_added_tokens(const fs::path& folder, const BpeModel& model) {

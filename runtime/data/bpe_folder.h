@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/data/bpe_model.h"
 
@@ -17,6 +20,16 @@ inline constexpr std::size_t kMaxTokenizerBytes = std::size_t{128} << 20;  // Ll
 /// Error(kInvalidInput) where a file is missing or damaged, the class is none that cuts text as GPT-2 does,
 /// and where a file gives an added token another id than transformers.
 std::string tokenizer_json_of(const std::filesystem::path& folder);
+
+/// A token that a file beside a vocabulary adds.
+struct ListedToken {
+  std::string content;
+  std::optional<std::int64_t> id;  // files name special tokens without ids
+  std::string file;                // for messages
+};
+/// What tokenizer_config.json, added_tokens.json and special_tokens_map.json add. Throws Error(kInvalidInput)
+/// where one is damaged.
+std::vector<ListedToken> tokens_beside(const std::filesystem::path& folder);
 
 /// Compares the added tokens that the files beside a folder's tokenizer.json list with those of `model`.
 /// Throws Error(kInvalidInput) naming the first that `model` lacks, or has with another id.

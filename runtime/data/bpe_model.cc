@@ -9,6 +9,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/json_file.h"
+#include "runtime/data/added_ids.h"
 #include "runtime/data/bpe_folder.h"
 #include "runtime/data/onig_expression.h"
 #include "runtime/data/pre_tokenizer.h"
@@ -138,7 +139,10 @@ void read_merges(const Json& merges, BpeModel& model) {
   }
 }
 
-void read_added(const Json& tokens, BpeModel& model) {
+/// `vocab`: {"text": id}. Ids that Hugging Face's tokenizers would not give are refused, as weights trained
+/// with them have other ids.
+void read_added(const Json& tokens, const Json& vocab, BpeModel& model) {
+  AddedIds ids(vocab);
   for (const Json& token : tokens) {
     expect(token, "lstrip", {false});
     expect(token, "rstrip", {false});
@@ -146,7 +150,16 @@ void read_added(const Json& tokens, BpeModel& model) {
     const std::string content = token.at("content").get<std::string>();
     TRIREME_CHECK(!content.empty(), "an added token of its has no text");
     const bool normalized = token.value("normalized", !token.value("special", false));
-    model.added.push_back({content, read_id(token.at("id")), normalized});
+    const std::int32_t id = read_id(token.at("id"));
+    const std::int64_t given = ids.add(content, id);
+    TRIREME_CHECK(
+        given == id,
+        "the added token '{}' of its tokenizer.json has the id {}, and Hugging Face's tokenizers give it "
+        "{}, whatever the file lists: its vocabulary has {} tokens, and added tokens follow one after the "
+        "other. Load and save the folder with AutoTokenizer, which writes the ids that it gives, or "
+        "correct the list",
+        content, id, given, ids.vocab_size());
+    model.added.push_back({content, id, normalized});
   }
 }
 
@@ -175,7 +188,7 @@ BpeModel from_tokenizer_json(std::string text) {
   bool is_byte_level = false;
   add_pre_tokenizer(json.value("pre_tokenizer", Json()), model, is_byte_level);
   TRIREME_CHECK(is_byte_level, "its pre-tokenizer has no ByteLevel: known is byte-level BPE");
-  read_added(json.value("added_tokens", Json::array()), model);
+  read_added(json.value("added_tokens", Json::array()), bpe.at("vocab"), model);
   model.text = std::move(text);
   return model;
 }

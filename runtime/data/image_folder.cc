@@ -66,7 +66,6 @@ ClassFolders find_class_folders(const fs::path& root) {
 /// Paths below a class folder, sorted.
 struct Listing {
   std::vector<std::string> pictures, unreadable;
-  bool has_links = false;
   std::vector<fs::path> not_followed;  // links to folders that are read already
   std::vector<fs::path> foreign;       // links that FolderBounds leaves out
 };
@@ -113,22 +112,20 @@ class FolderWalk {
         found_.foreign.push_back(entry->path());
       } else if (is_folder && is_link) {
         links_.push_back(entry->path());
-        found_.has_links = true;
       } else if (is_folder) {
         if (!is_new(entry->path())) entry.disable_recursion_pending();
       } else {
-        add_file(entry->path(), is_link);
+        add_file(entry->path());
       }
     }
     TRIREME_CHECK(!error, "cannot list image folder {}: {}", folder.string(), error.message());
   }
 
-  void add_file(const fs::path& path, bool is_link) {
+  void add_file(const fs::path& path) {
     const FileKind kind = kind_of(path);
     if (kind == FileKind::kOther) return;
     auto& list = kind == FileKind::kPicture ? found_.pictures : found_.unreadable;
     list.push_back(path.lexically_relative(folder_).string());
-    found_.has_links = found_.has_links || is_link;
   }
 
   fs::path folder_;
@@ -204,7 +201,6 @@ void ImageFolder::add_class(const fs::path& folder, const FolderBounds& bounds) 
   class_names_.push_back(folder.filename().string());
   const Listing files = list_files(folder, bounds);
   foreign_links_.insert(foreign_links_.end(), files.foreign.begin(), files.foreign.end());
-  has_links_ = has_links_ || files.has_links;
   for (const std::string& picture : files.pictures) {
     labels_.push_back(label);
     paths_ += picture;

@@ -40,7 +40,6 @@ class ImageFolder final : public ImageSource {
   /// kFingerprintBytes: reading all of a large set would take too long.
   DataFingerprint fingerprint() const override;
   void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const override;
-  bool has_links() const override { return has_links_; }
   void keep_in(std::shared_ptr<PictureMemory> memory) override;
   std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const override;
 
@@ -62,7 +61,6 @@ class ImageFolder final : public ImageSource {
   // Paths below the class folders, in one piece: a million separate strings take twice the memory.
   std::string paths_;
   std::vector<std::size_t> path_ends_;
-  bool has_links_ = false;
   std::int64_t num_unreadable_ = 0;
   std::string first_unreadable_;
   std::vector<std::filesystem::path> foreign_links_;

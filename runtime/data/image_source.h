@@ -31,8 +31,6 @@ class ImageSource {
 
   /// Calls visit(path) for each file that pictures come from.
   virtual void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const = 0;
-  /// Whether links lead to files, so that their paths do not tell them from those of another set.
-  virtual bool has_links() const = 0;
 
   /// From now on keeps decoded pictures in `memory`, which other sets may share; before the first load().
   virtual void keep_in(std::shared_ptr<PictureMemory> /*memory*/) {}

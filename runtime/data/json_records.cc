@@ -6,15 +6,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "runtime/base/error.h"
-#include "runtime/checkpoint/json_file.h"
+#include "runtime/base/nesting.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
 constexpr std::string_view kBlank = " \t\r\n";
-constexpr int kEnoughValues = 3;
+constexpr int kEnoughValues = 3, kEnoughLines = 32;
 
 std::string_view without_blank(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(kBlank), text.size()));
@@ -59,22 +58,42 @@ void note_fields(const nlohmann::json& value, JsonRecords& found) {
   }
 }
 
-/// Nothing where it is no JSON, or says nothing: "[1]" is a footnote, "{}" code.
-std::optional<nlohmann::json> read_value(std::string_view text) {
-  try {
-    nlohmann::json value = parse_json(text);
-    if (value.empty() || (value.is_array() && value.front().is_number())) return std::nullopt;
-    return value;
-  } catch (const Error&) {
-    return std::nullopt;
+/// The text with null in place of NaN and Infinity, which Python's json writes and JSON does not have.
+std::string without_odd_numbers(std::string_view text) {
+  constexpr std::string_view kOdd[] = {"-Infinity", "Infinity", "NaN"};
+  std::string copy;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::string_view rest = text.substr(i);
+    const auto odd =
+        std::ranges::find_if(kOdd, [&](std::string_view word) { return rest.starts_with(word); });
+    if (!in_string && odd != std::end(kOdd)) {
+      copy += "null";
+      i += odd->size();
+      continue;
+    }
+    if (in_string && rest.front() == '\\') copy += text[i++];
+    if (rest.front() == '"') in_string = !in_string;
+    if (i < text.size()) copy += text[i++];
   }
+  return copy;
 }
 
-}  // namespace
+/// Nothing where it is no JSON, or says nothing: "[1]" is a footnote, "{}" code. Names that are there twice
+/// do not matter here.
+std::optional<nlohmann::json> read_value(std::string_view text) {
+  if (json_nesting(text) > kMaxNesting) return std::nullopt;
+  const auto parse = [](const auto& from) {
+    return nlohmann::json::parse(from, nullptr, /*allow_exceptions=*/false);
+  };
+  nlohmann::json value = parse(text);
+  if (value.is_discarded()) value = parse(without_odd_numbers(text));
+  if (!value.is_structured() || value.empty() || (value.is_array() && value.front().is_number()))
+    return std::nullopt;
+  return value;
+}
 
-JsonRecords find_json_records(std::string_view text) {
-  const bool is_cut = text.size() > kWindowBytes;
-  std::string_view rest = without_blank(text.substr(0, kWindowBytes));
+JsonRecords find_whole_values(std::string_view rest, bool is_cut) {
   JsonRecords found;
   int num_values = 0;
   for (; num_values < kEnoughValues && !rest.empty(); ++num_values) {
@@ -99,6 +118,33 @@ JsonRecords find_json_records(std::string_view text) {
   return found;
 }
 
+/// Lines of which most are records, and others are broken.
+JsonRecords find_lines(std::string_view rest) {
+  JsonRecords found{.is_broken = true};
+  int num_lines = 0, num_records = 0;
+  for (; num_lines < kEnoughLines && !rest.empty(); ++num_lines) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest = without_blank(rest.substr(line.size()));
+    if (line.front() != '{' && line.front() != '[') continue;
+    const auto value = read_value(line);
+    if (value) note_fields(*value, found);
+    num_records += value || (line.front() == '{' && begins_like_records(line)) ? 1 : 0;
+  }
+  const bool are_all = num_records >= 2 && num_records == num_lines;
+  const bool are_most = num_records >= kEnoughValues && 2 * num_records > num_lines;
+  if (!are_all && !are_most) return {};
+  found.kind = JsonRecords::Kind::kRecords;
+  return found;
+}
+
+}  // namespace
+
+JsonRecords find_json_records(std::string_view text) {
+  const std::string_view window = without_blank(text.substr(0, kWindowBytes));
+  const JsonRecords found = find_whole_values(window, text.size() > kWindowBytes);
+  return found.kind == JsonRecords::Kind::kNone ? find_lines(window) : found;
+}
+
 std::string describe_json(const JsonRecords& found, const std::filesystem::path& path, bool labelled) {
   const auto has = [&](std::string_view field) {
     return std::ranges::find(found.fields, field) != found.fields.end();
@@ -113,16 +159,19 @@ std::string describe_json(const JsonRecords& found, const std::filesystem::path&
   }
   if (labelled) filter = fmt::format("[.label, .{}] | @tsv", text);
   if (found.is_list) filter = ".[] | " + filter;
+  // jq ends at a line that it cannot read, unless it reads text.
   return fmt::format(
-      "{} holds JSON {}{}, and its braces, quotes and keys would be taken for text. Write its text to a file "
+      "{} holds JSON {}{}{}, and its braces, quotes and keys would be taken for text. Write its text to a "
+      "file "
       "first, "
-      "e.g. `jq -r '{}' {} > NEW`, or insist with --as-text",
+      "e.g. `jq {} '{}{}' {} > NEW`, or insist with --as-text",
       path.string(),
       found.kind == JsonRecords::Kind::kObject ? "(one object)"
       : found.is_list                          ? "(a list)"
                                                : "lines",
-      found.fields.empty() ? "" : fmt::format(" with the keys {}", fmt::join(found.fields, ", ")), filter,
-      path.string());
+      found.fields.empty() ? "" : fmt::format(" with the keys {}", fmt::join(found.fields, ", ")),
+      found.is_broken ? ", some of them broken" : "", found.is_broken ? "-rR" : "-r",
+      found.is_broken ? "fromjson? | " : "", filter, path.string());
 }
 
 }  // namespace trireme

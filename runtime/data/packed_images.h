@@ -45,7 +45,6 @@ class PackedImages final : public ImageSource {
   /// Of the files' bytes: reads them whole.
   DataFingerprint fingerprint() const override;
   void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const override;
-  bool has_links() const override { return true; }  // a few files, any of which may be one
   /// Asks for no reduction.
   std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const override;
 

@@ -1,9 +1,11 @@
-// Training of a subword vocabulary (byte-pair encoding) with sentencepiece.
+// Training of a subword vocabulary (byte-pair encoding) with sentencepiece, and the pieces of a model.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <string>
+#include <unordered_map>
 
 namespace trireme {
 
@@ -19,5 +21,9 @@ struct SentencePieceTraining {
 /// or the vocabulary is too large for the text or too small for its characters.
 void train_sentencepiece(std::span<const std::filesystem::path> inputs, const std::filesystem::path& model,
                          const SentencePieceTraining& options);
+
+/// The ids of a model's pieces, which have U+2581 for the space. Throws Error(kInvalidInput) where the file
+/// is missing or not a model.
+std::unordered_map<std::string, std::int64_t> sentencepiece_pieces(const std::filesystem::path& model);
 
 }  // namespace trireme

@@ -12,6 +12,7 @@
 #include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/json_file.h"
 #include "runtime/data/bpe_folder.h"
+#include "runtime/data/sentencepiece_tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -41,9 +42,60 @@ bool is_converted(const Json& json) {
   return type == "Unigram" || fallback == true;
 }
 
+/// The text as sentencepiece writes it: U+2581 for the space.
+std::string piece_of(std::string text) {
+  for (std::size_t at = 0; (at = text.find(' ', at)) != std::string::npos;)
+    text.replace(at, 1, "\xe2\x96\x81");
+  return text;
+}
+
+/// Throws Error(kInvalidInput) naming the first token that the files beside tokenizer.model add: the model
+/// cuts its text as any other.
+void check_tokens_beside(const fs::path& folder, const std::vector<ListedToken>& tokens) {
+  if (tokens.empty()) return;
+  const fs::path model = folder / "tokenizer.model";
+  const auto pieces = sentencepiece_pieces(model);
+  for (const ListedToken& token : tokens) {
+    auto found = pieces.find(token.content);
+    if (found == pieces.end()) found = pieces.find(piece_of(token.content));
+    const bool is_known = found != pieces.end();
+    TRIREME_CHECK(
+        is_known && (!token.id || *token.id == found->second),
+        "tokenizer {}: its {} lists the added token '{}'{}, which tokenizer.model {}: added tokens beside "
+        "a sentencepiece model are not known here. Give {} itself to leave them out: their texts are "
+        "plain text then",
+        folder.string(), token.file, token.content, token.id ? fmt::format(" with the id {}", *token.id) : "",
+        is_known ? fmt::format("has with {}", found->second) : "does not have", model.string());
+  }
+}
+
+std::vector<ListedToken> read_tokens_beside(const fs::path& folder) {
+  try {
+    return tokens_beside(folder);
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::kInvalidInput, "tokenizer {} is damaged: {:.300}", folder.string(), error.what());
+  } catch (const Error& error) {
+    throw Error(error.code(), "tokenizer {}: {}", folder.string(), error.what());
+  }
+}
+
+/// Without the tokens that tokenizer.json has, too, with the same id.
+std::vector<ListedToken> tokens_beside_json(const fs::path& folder, const Json& json) {
+  std::vector<ListedToken> tokens = read_tokens_beside(folder);
+  const Json added = json.value("added_tokens", Json::array());
+  std::erase_if(tokens, [&](const ListedToken& token) {
+    return std::ranges::any_of(added.is_array() ? added : Json::array(), [&](const Json& other) {
+      return other.is_object() && other.value("content", Json()) == token.content &&
+             (!token.id || other.value("id", Json()) == *token.id);
+    });
+  });
+  return tokens;
+}
+
 std::unique_ptr<Tokenizer> load_model_beside(const fs::path& folder, const Json& json) {
   const fs::path model = folder / "tokenizer.model";
   auto tokenizer = load_sentencepiece(model);
+  check_tokens_beside(folder, tokens_beside_json(folder, json));
   std::vector<std::string> missing;
   const Json added = json.value("added_tokens", Json::array());
   for (const Json& token : added.is_array() ? added : Json::array()) {
@@ -82,7 +134,11 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
     if (is_converted(json)) return load_model_beside(folder, json);
   }
   if (has_json) return load_bpe(folder);
-  if (has_model) return load_sentencepiece(folder / "tokenizer.model");
+  if (has_model) {
+    auto tokenizer = load_sentencepiece(folder / "tokenizer.model");
+    check_tokens_beside(folder, read_tokens_beside(folder));
+    return tokenizer;
+  }
   TRIREME_CHECK(
       has(folder, "vocab.json") || has(folder, "merges.txt"),
       "tokenizer {}: the folder has no tokenizer.json, no tokenizer.model (sentencepiece), and neither "

@@ -174,6 +174,33 @@ TEST_F(DataRecordCli, ATokenizerOfTheSameSizeIsAnotherOne) {
   EXPECT_FALSE(fs::exists(scratch_ / "model"));
 }
 
+// The cells "no" of the table in launcher/design_notes.md.
+TEST_F(DataRecordCli, DataThatACommandDoesNotReadIsNotCompared) {
+  prepare("held", 250);
+  train_well("run", {"train.steps=3", "data.eval=held"});
+  prepare("others", 300);
+  prepare("also", 280);
+  train_well("tuned", {"model.init_from=run", "train.steps=3", "data.train=others", "data.eval=also"});
+  EXPECT_EQ(content("tuned", 3)["data"]["samples"], 24);  // from the first one on
+  const auto eval_loss = [&] {
+    const ProgramResult result = run({"eval", "run", "--json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return json::parse(result.out)["loss"];
+  };
+  const json before = eval_loss();
+  prepare("tokens", 100);
+  EXPECT_EQ(eval_loss(), before);
+  fs::remove_all(scratch_ / "tokens");
+  EXPECT_EQ(eval_loss(), before);
+  fs::remove_all(scratch_ / "held");
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"sample", "run", "--tokens", "1"},
+                                                  {"export", "run", "--out", "weights.safetensors"},
+                                                  {"export", "run", "--format", "hf", "--out", "theirs"}}) {
+    const ProgramResult result = run(command);
+    EXPECT_EQ(result.exit_code, 0) << command[0] << ": " << result.err;
+  }
+}
+
 // As a run of an earlier build left it.
 TEST_F(DataRecordCli, ACheckpointWithoutARecordIsAcceptedWithALine) {
   train_well("run", {"train.steps=3"});

@@ -23,9 +23,11 @@ class ImageCli : public Cli {
     for (int i = 0; i < 24; ++i) {
       const std::string name = std::string(i % 2 == 0 ? "dark/" : "light/") + std::to_string(i);
       const auto pixels = testing::gradient(10 + i, 9, static_cast<std::uint8_t>(i % 2 == 0 ? i : 255 - i));
-      const std::string jpeg = testing::encode_jpeg({.width = 10 + i, .height = 9}, pixels);
-      testing::write_file(scratch_ / "train" / (name + ".jpg"), jpeg);
-      if (i < 6) testing::write_file(scratch_ / "test" / (name + ".jpg"), jpeg);
+      testing::write_file(scratch_ / "train" / (name + ".jpg"),
+                          testing::encode_jpeg({.width = 10 + i, .height = 9}, pixels));
+      if (i >= 6) continue;
+      testing::write_file(scratch_ / "test" / (name + ".jpg"),  // of other bytes
+                          testing::encode_jpeg({.width = 9, .height = 10 + i}, pixels));
     }
     testing::write_file(
         scratch_ / "job.toml",
@@ -215,6 +217,26 @@ TEST_F(ImageCli, RefusesBeforeStepOne) {
   EXPECT_THAT(refusal(train("x")), AllOf(HasSubstr("train/empty"), HasSubstr("no pictures")));
 }
 
+TEST_F(ImageCli, CopiesOfTrainingPicturesAreNoEvaluation) {
+  namespace fs = std::filesystem;
+  fs::copy_file(scratch_ / "train/light/9.jpg", scratch_ / "test/light/copy.jpg");
+  EXPECT_THAT(
+      refusal(train("x")),
+      AllOf(HasSubstr("1 file(s) of data.eval = \"test\" are also in data.train = \"train\", the first is "
+                      "test/light/copy.jpg (a copy of train/light/9.jpg)"),
+            HasSubstr("data.allow_eval_in_train = true")));
+  EXPECT_EQ(run(train("meant", {"data.allow_eval_in_train=true", "train.steps=1"})).exit_code, 0);
+  // A few of many, as published sets have them.
+  for (int i = 0; i < 100; ++i) {
+    const auto pixels = testing::gradient(7, 8, static_cast<std::uint8_t>(i));
+    testing::write_file(scratch_ / "test/dark" / (std::to_string(100 + i) + ".jpg"),
+                        testing::encode_jpeg({.width = 7, .height = 8}, pixels));
+  }
+  const ProgramResult few = run(train("few", {"train.steps=1"}));
+  EXPECT_EQ(few.exit_code, 0) << few.err;
+  EXPECT_THAT(few.err, HasSubstr("test/light/copy.jpg (a copy of train/light/9.jpg)"));
+}
+
 // By name before by number: a count says less.
 TEST_F(ImageCli, ACheckpointKnowsItsClasses) {
   ASSERT_EQ(run(train("run")).exit_code, 0);
@@ -259,6 +281,12 @@ TEST_F(ImageCli, ACheckpointKnowsItsPicturesAndHowTheyAreSeen) {
   EXPECT_THAT(refusal(train("tuned", {"model.init_from=run", "data.std=[1, 1, 1]"})),
               AllOf(HasSubstr("model.init_from: "), HasSubstr("another normalisation of pictures")));
   EXPECT_EQ(run(train("tuned", {"model.init_from=run", "data.image_size=12"})).exit_code, 0);
+  for (const auto& [key, words] : {std::pair{"data.image_size=12", "another view of pictures"},
+                                   {"data.std=[1, 1, 1]", "another normalisation of pictures"}}) {
+    const ProgramResult seen = run({"eval", "run", "--set", key});
+    EXPECT_EQ(seen.exit_code, 0) << seen.err;
+    EXPECT_THAT(seen.err, HasSubstr(std::string("run/checkpoints/step-000003 was made with ") + words));
+  }
 
   // One more picture is other data; a repaired one is the same, with a warning.
   namespace fs = std::filesystem;

@@ -22,6 +22,11 @@ TEST(Nesting, ItemsOfJson) {
   EXPECT_EQ(json_items(R"({"a,b": [1, ",,", {"c": 2, "d": 3}]})"), 4U);
 }
 
+TEST(Nesting, NamesOfJson) {
+  EXPECT_EQ(json_names("{}"), 0U);
+  EXPECT_EQ(json_names(R"({"a:b": [1, "::", {"c": 2, "d\":": 3}]})"), 3U);
+}
+
 TEST(Nesting, OfToml) {
   EXPECT_EQ(toml_nesting(""), 0);
   EXPECT_EQ(toml_nesting("a.b.c = 1\n"), 2);

@@ -1,5 +1,6 @@
 // Byte-level BPE with a vocabulary of a few merges, whose tokens can be told by hand. tests/parity/bpe.py
 // compares real vocabularies with Hugging Face's library.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -16,6 +17,7 @@ namespace trireme {
 namespace {
 
 using nlohmann::json;
+using ::testing::HasSubstr;
 using testing::message_of;
 using testing::TemporaryFolder;
 using testing::write_file;
@@ -113,6 +115,7 @@ TEST_F(BpeTokenizerTest, LongPiecesAreQuickAndEveryTextComesBack) {
 TEST_F(BpeTokenizerTest, WholePiecesComeFirstWhereItSaysSo) {
   json changed = small_;
   changed["model"]["vocab"]["lo"] = 300;  // no merge gives it
+  changed["added_tokens"] = json::array();
   EXPECT_EQ(load(changed)->encode("lo"), (Ids{'l', 'o'}));
   changed["model"]["ignore_merges"] = true;
   EXPECT_EQ(load(changed)->encode("lo"), (Ids{300}));
@@ -133,6 +136,7 @@ TEST_F(BpeTokenizerTest, TokensThatNoBytesGiveAreOnlyDecoded) {
   json changed = small_;
   changed["model"]["vocab"]["    "] = 300;
   changed["model"]["vocab"]["\xe2\x96\x81"] = 301;
+  changed["added_tokens"] = json::array();
   changed["model"]["ignore_merges"] = true;
   const auto tokenizer = load(changed);
   EXPECT_EQ(tokenizer->encode("    "), (Ids{' ', ' ', ' ', ' '}));
@@ -141,9 +145,42 @@ TEST_F(BpeTokenizerTest, TokensThatNoBytesGiveAreOnlyDecoded) {
 
 TEST_F(BpeTokenizerTest, AddedTokensThatAreNormalizedComeSecond) {
   json changed = small_;
-  changed["added_tokens"].push_back({{"id", 300}, {"content", "ell"}, {"normalized", true}});
-  changed["added_tokens"].push_back({{"id", 301}, {"content", "lo w"}, {"normalized", false}});
-  EXPECT_EQ(load(changed)->encode("hello worldello"), (Ids{256, 'l', 301, 'o', 'r', 'l', 'd', 300, 'o'}));
+  changed["added_tokens"].push_back({{"id", 263}, {"content", "ell"}, {"normalized", true}});
+  changed["added_tokens"].push_back({{"id", 264}, {"content", "lo w"}, {"normalized", false}});
+  EXPECT_EQ(load(changed)->encode("hello worldello"), (Ids{256, 'l', 264, 'o', 'r', 'l', 'd', 263, 'o'}));
+}
+
+// The ids on the right are those of tokenizers 0.15 to 0.23.3, which logs a warning at most.
+TEST_F(BpeTokenizerTest, IdsOfAddedTokensThatTheirReaderRenumbersAreRefused) {
+  const auto added = [&](const std::vector<std::pair<int, const char*>>& tokens) {
+    json changed = small_;
+    for (const auto& [id, content] : tokens) {
+      changed["added_tokens"].push_back({{"id", id}, {"content", content}, {"special", true}});
+    }
+    return changed;
+  };
+  const auto refused = [&](const json& changed, const char* token, int listed, int given) {
+    EXPECT_THAT(
+        refusal(changed),
+        HasSubstr(fmt::format("tokenizer.json: the added token '{}' of its tokenizer.json has the id {}, and "
+                              "Hugging Face's tokenizers give it {}",
+                              token, listed, given)));
+  };
+  refused(added({{300, "<x>"}}), "<x>", 300, 263);                // a hole
+  refused(added({{264, "<y>"}, {263, "<x>"}}), "<y>", 264, 263);  // in another order
+  refused(added({{'a', "<x>"}}), "<x>", 'a', 263);                // of another token
+  refused(added({{263, "ll"}}), "ll", 263, 257);                  // of the vocabulary
+  refused(added({{263, "<x>"}, {264, "<x>"}}), "<x>", 264, 263);  // twice
+  EXPECT_EQ(load(added({{257, "ll"}, {263, "<x>"}}))->encode("<x>ll"), (Ids{263, 257}));
+
+  json holes = small_;
+  holes["model"]["vocab"]["<h>"] = 900;
+  holes["added_tokens"] = {{{"id", 900}, {"content", "<h>"}}, {{"id", 901}, {"content", "<x>"}}};
+  EXPECT_EQ(load(holes)->encode("<x><h>"), (Ids{901, 900}));  // of tokenizers 0.22
+  holes["added_tokens"][1]["id"] = 263;
+  EXPECT_EQ(load(holes)->encode("<x><h>"), (Ids{263, 900}));  // of tokenizers 0.23
+  holes["added_tokens"][1]["id"] = 264;
+  refused(holes, "<x>", 264, 263);
 }
 
 TEST_F(BpeTokenizerTest, VocabAndMergesAreTheSame) {
@@ -220,7 +257,7 @@ TEST_F(BpeTokenizerTest, NamesWhatItDoesNotKnow) {
   expect_named(changed("/added_tokens/0/lstrip", true), "lstrip");
   expect_named(changed("/model/merges/0", "h"), "merge 0");
   expect_named(changed("/model/merges/0", "q z"), "\"qz\"");
-  expect_named(changed("/model/vocab", {{"a", 0}}), "byte 0");
+  expect_named(changed("/model/vocab", {{"a", 0}, {"<|endoftext|>", 262}}), "byte 0");
   expect_named(changed("/model/vocab/a", -3), "-3");
   expect_named(changed("/model/vocab/a", 98), "the id 98");
   json without = small_;

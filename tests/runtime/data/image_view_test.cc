@@ -77,7 +77,6 @@ class OnePicture final : public ImageSource {
   const std::vector<std::string>& class_names() const override { return names_; }
   DataFingerprint fingerprint() const override { return {}; }
   void visit_files(const std::function<void(const std::filesystem::path&)>&) const override {}
-  bool has_links() const override { return false; }
   std::shared_ptr<const Image> load(std::int64_t, const ReductionChooser& choose) const override {
     reduction = choose(image_->size);
     return image_;

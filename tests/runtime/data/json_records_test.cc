@@ -6,6 +6,7 @@
 namespace trireme {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Kind = JsonRecords::Kind;
@@ -20,6 +21,40 @@ TEST(JsonRecords, AreFoundByTheirContent) {
   EXPECT_EQ(find_json_records("{\n  \"a\": 1\n}\n{\n  \"a\": 2\n}\n").kind, Kind::kRecords);
   EXPECT_EQ(find_json_records(chat).kind, Kind::kObject);
   EXPECT_EQ(find_json_records("{\n  \"name\": \"x\"\n}\n").kind, Kind::kObject);
+}
+
+TEST(JsonRecords, NumbersThatPythonWritesAreNumbers) {
+  EXPECT_EQ(find_json_records("{\"text\": \"a\", \"score\": NaN}\n").kind, Kind::kObject);
+  EXPECT_EQ(find_json_records("{\"a\": NaN}\n{\"a\": -Infinity}\n").kind, Kind::kRecords);
+  EXPECT_EQ(find_json_records("[\n  {\n    \"a\": [Infinity, 1],\n    \"b\": \"\\\"NaN\"\n  }\n]\n").kind,
+            Kind::kRecords);
+  EXPECT_FALSE(find_json_records("{\"a\": NaN}\n{\"a\": -Infinity}\n").is_broken);
+  EXPECT_EQ(find_json_records("{\"a\": 1, \"a\": 2}\n").kind, Kind::kObject);  // twice
+}
+
+TEST(JsonRecords, BrokenLinesAmongThemAreRecords) {
+  const std::string good = "{\"text\": \"a\"}\n", words = "and then some words\n";
+  for (const std::string& text : std::vector<std::string>{
+           good + "{\"text\": \"b\" \"c\"}\n",        // no comma
+           "{\"text\": \"b\n" + good + good,          // an open string in the first line
+           "{\"text\": {\"b\": 1}\n" + good,          // an open brace
+           "ext\": \"cut\"}\n" + good + good + good,  // the beginning is missing
+           "# a heading\n" + good + good + good, good + "{\"text\": undefined}\n\n\n" + good,
+           good + words + good + words + good,
+           "[\"neg\", \"bad\"]\n[\"pos\" \"so\"]\n[\"pos\", \"fine\"]\n[\"neg\", \"awful\"]\n",
+           "[\n" + std::string("{\"a\": 1},\n{\"a\": 2},\n{\"a\": 3},\n]\n")}) {  // a comma too many
+    EXPECT_EQ(find_json_records(text).kind, Kind::kRecords) << text;
+    EXPECT_TRUE(find_json_records(text).is_broken) << text;
+  }
+  for (const std::string& text : std::vector<std::string>{
+           good + words, words + good + good, good + words + good + words + good + words,
+           "{\"quoted\" words}\n{\"quoted\" words}\n", "{{a}}\n{{b}}\n{{c}}\n", "{\"a\", 1},\n{\"b\", 2},\n",
+           "{ int x; }\n{ int y; }\n{ int z; }\n", "[\"quoted\"](x)\n[\"quoted\"](y)\n"}) {
+    EXPECT_EQ(find_json_records(text).kind, Kind::kNone) << text;
+  }
+  EXPECT_THAT(describe_json(find_json_records(good + "{\"text\": \"b\" \"c\"}\n"), "in.jsonl", false),
+              AllOf(HasSubstr("holds JSON lines with the keys text, some of them broken, and"),
+                    HasSubstr("`jq -rR 'fromjson? | .text' in.jsonl")));
 }
 
 TEST(JsonRecords, LongValuesAreJudgedByTheirBeginning) {

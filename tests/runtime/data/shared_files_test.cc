@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "runtime/base/error.h"
 #include "runtime/data/open_images.h"
 #include "tests/support/temporary_folder.h"
 
@@ -48,7 +51,7 @@ TEST_F(SharedFilesTest, FilesAreFoundUnderOtherNames) {
 
 TEST_F(SharedFilesTest, PicturesAreFoundByFoldersAndLinks) {
   for (const char* name : {"train/ant/1.png", "train/bee/1.png", "apart/ant/1.png", "apart/bee/1.png"})
-    write_file(folder_ / name, "no picture is opened");
+    write_file(folder_ / name, std::string("no picture is decoded: ") + name);
   EXPECT_EQ(shared_pictures("train", "apart"), 0);
   EXPECT_EQ(shared_pictures("train", "train"), 2);
   fs::create_directory_symlink(folder_ / "train", folder_ / "same");
@@ -69,6 +72,52 @@ TEST_F(SharedFilesTest, PicturesAreFoundByFoldersAndLinks) {
 
   write_file(folder_ / "train/ant/val/ant/1.png", "evaluation pictures within a class of the training");
   EXPECT_EQ(shared_pictures("train", "train/ant/val"), 1);
+}
+
+TEST_F(SharedFilesTest, CopiesOfPicturesAreFoundByTheirBytes) {
+  const auto picture = [](int number) { return fmt::format("a picture of one size {:04}", number); };
+  for (int i = 0; i < 40; ++i) {
+    write_file(folder_ / fmt::format("train/ant/{}.png", i), picture(i));
+    write_file(folder_ / fmt::format("val/ant/{}.png", i), picture(100 + i));
+  }
+  EXPECT_EQ(shared_pictures("train", "val"), 0);
+  write_file(folder_ / "val/ant/empty.png", "");
+  write_file(folder_ / "train/ant/empty.png", "");
+  EXPECT_EQ(shared_pictures("train", "val"), 0);
+  write_file(folder_ / "val/bee/copy.png", picture(7));
+  write_file(folder_ / "train/bee/again.png", picture(7));  // counts once
+  const auto train = open_images({.path = folder_ / "train"}), val = open_images({.path = folder_ / "val"});
+  const auto found = find_shared_files(*train, *val);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->is_copy);
+  EXPECT_EQ(found->count, 1);
+  EXPECT_EQ(found->num_compared, 42);
+  EXPECT_EQ(found->eval, folder_ / "val/bee/copy.png");
+  EXPECT_EQ(found->train, folder_ / "train/ant/7.png");
+
+  // Files that end alike, in more than is read of each.
+  const std::string end(10'000, 'x');
+  write_file(folder_ / "train/long/1.png", "a" + end);
+  write_file(folder_ / "val/long/1.png", "b" + end);
+  EXPECT_EQ(shared_pictures("train", "val"), 1);
+  write_file(folder_ / "val/long/2.png", "a" + end);
+  EXPECT_EQ(shared_pictures("train", "val"), 2);
+}
+
+TEST_F(SharedFilesTest, AsManyPicturesAreComparedAsMayBeOpened) {
+  for (int i = 0; i < 100; ++i) {
+    const std::string picture(static_cast<std::size_t>(10 + i), 'x');  // each of its own size
+    write_file(folder_ / fmt::format("train/ant/{}.png", i), picture);
+    write_file(folder_ / fmt::format("val/ant/{}.png", i), picture);
+  }
+  const auto train = open_images({.path = folder_ / "train"}), val = open_images({.path = folder_ / "val"});
+  for (const auto& [max_files, count] : {std::pair{200, 100}, {20, 10}, {2, 1}}) {
+    const auto found = find_shared_files(*train, *val, max_files);
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->count, count);
+    EXPECT_EQ(found->num_compared, count);
+  }
+  EXPECT_FALSE(find_shared_files(*train, *val, 0));
 }
 
 }  // namespace

@@ -57,6 +57,55 @@ TEST_F(TokenizerFolderTest, PrefersTheModelToWhatWasConvertedFromIt) {
   EXPECT_THAT(message_of([&] { kind(); }), HasSubstr("not JSON"));
 }
 
+TEST_F(TokenizerFolderTest, TokensThatAreAddedToASentencepieceModelAreRefusedByName) {
+  fs::create_directories(tokenizer_);
+  write_model("tokenizer.model");
+  const std::string known = R"({"<unk>": 0, "</s>": 2})";
+  const auto refusal = [&](const char* name, const std::string& content) {
+    write_file(tokenizer_ / name, content);
+    const std::string message = message_of([&] { kind(); });
+    fs::remove(tokenizer_ / name);
+    return message;
+  };
+  EXPECT_EQ(refusal("added_tokens.json", known), "");
+  EXPECT_THAT(
+      refusal("added_tokens.json", R"({"<|im_start|>": 350})"),
+      AllOf(HasSubstr("its added_tokens.json lists the added token '<|im_start|>' with the id 350, which "
+                      "tokenizer.model does not have"),
+            HasSubstr("tokenizer/tokenizer.model itself")));
+  EXPECT_THAT(refusal("added_tokens.json", R"({"</s>": 3})"),
+              HasSubstr("'</s>' with the id 3, which tokenizer.model "
+                        "has with 2"));
+  EXPECT_EQ(refusal("special_tokens_map.json", R"({"bos_token": {"content": "<s>"}, "pad_token": "</s>"})"),
+            "");
+  EXPECT_THAT(
+      refusal("special_tokens_map.json", R"({"bos_token": "<s>", "pad_token": "<pad>"})"),
+      HasSubstr("its special_tokens_map.json or tokenizer_config.json lists the added token '<pad>', which"));
+  EXPECT_THAT(refusal("special_tokens_map.json", R"({"additional_special_tokens": ["<s>", "<x>"]})"),
+              HasSubstr("'<x>'"));
+  EXPECT_EQ(
+      refusal("tokenizer_config.json", R"({"pad_token": null, "unk_token": "<unk>", "eos_token": "</s>"})"),
+      "");
+  EXPECT_THAT(refusal("tokenizer_config.json", R"({"pad_token": "[PAD]"})"),
+              HasSubstr("its tokenizer_config.json lists the added token '[PAD]'"));
+  EXPECT_EQ(refusal("tokenizer_config.json", R"({"added_tokens_decoder": {"1": {"content": "<s>"}}})"), "");
+  EXPECT_THAT(refusal("tokenizer_config.json", R"({"added_tokens_decoder": {"350": {"content": "<x>"}}})"),
+              HasSubstr("its tokenizer_config.json lists the added token '<x>' with the id 350"));
+  EXPECT_THAT(refusal("tokenizer_config.json", R"({"pad_token": [1]})"), HasSubstr("tokenizer is damaged"));
+  EXPECT_THAT(refusal("added_tokens.json", "{"), HasSubstr("added_tokens.json is damaged"));
+  // The file itself is read without them.
+  write_file(tokenizer_ / "added_tokens.json", R"({"<x>": 350})");
+  EXPECT_EQ(load_tokenizer((tokenizer_ / "tokenizer.model").string())->vocab_size(), 350);
+  // A tokenizer.json that was converted from the model is no better.
+  nlohmann::json json = testing::tokenizer_of({});
+  json["model"]["byte_fallback"] = true;
+  write_json(json);
+  EXPECT_THAT(message_of([&] { kind(); }), HasSubstr("'<x>' with the id 350"));
+  json["added_tokens"].push_back({{"id", 350}, {"content", "<x>"}});
+  write_json(json);
+  EXPECT_EQ(kind(), "sentencepiece");  // which is logged
+}
+
 TEST_F(TokenizerFolderTest, RefusesLinksOutOfTheFolder) {
   write_file(folder_ / "secret", testing::tokenizer_of({{"h", "e"}}).dump());
   fs::create_directories(tokenizer_);
