@@ -217,7 +217,14 @@ std::string tokenizer_json_of(const fs::path& folder) {
                            .what = what,
                            .max_bytes = kMaxTokenizerBytes});
   };
-  const Json vocab = parse_json(read("vocab.json", "vocabulary"));
+  const std::string text = read("vocab.json", "vocabulary");
+  const Json vocab = [&] {
+    try {
+      return parse_json(text);
+    } catch (const Error& error) {
+      throw Error(error.code(), "its vocab.json: {}", error.what());
+    }
+  }();
   TRIREME_CHECK(vocab.is_object(), "its vocab.json is no JSON object");
   const Json json = {
       {"version", "1.0"},

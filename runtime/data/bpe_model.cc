@@ -154,7 +154,7 @@ void read_added(const Json& tokens, const Json& vocab, BpeModel& model) {
     const std::int64_t given = ids.add(content, id);
     TRIREME_CHECK(
         given == id,
-        "the added token '{}' of its tokenizer.json has the id {}, and Hugging Face's tokenizers give it "
+        "its added token '{}' has the id {}, and Hugging Face's tokenizers give it "
         "{}, whatever the file lists: its vocabulary has {} tokens, and added tokens follow one after the "
         "other. Load and save the folder with AutoTokenizer, which writes the ids that it gives, or "
         "correct the list",
@@ -193,16 +193,23 @@ BpeModel from_tokenizer_json(std::string text) {
   return model;
 }
 
-BpeModel read_files(const fs::path& path) {
-  const auto read = [](const fs::path& file, const char* what) {
-    return read_text_file({.path = file, .what = what, .max_bytes = kMaxTokenizerBytes});
-  };
-  std::error_code error;
-  if (!fs::is_directory(path, error)) return from_tokenizer_json(read(path, "tokenizer"));
-  if (!fs::exists(path / "tokenizer.json", error)) return from_tokenizer_json(tokenizer_json_of(path));
-  BpeModel model = from_tokenizer_json(read(path / "tokenizer.json", "tokenizer"));
-  check_added_tokens(path, model);
-  return model;
+/// Calls read(), and names `path` where it fails.
+template <class Read>
+auto naming(const fs::path& path, Read&& read) {
+  try {
+    return read();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::kInvalidInput, "tokenizer {} is damaged: {:.300}", path.string(), error.what());
+  } catch (const Error& error) {
+    throw Error(error.code(), "tokenizer {}: {}", path.string(), error.what());
+  }
+}
+
+BpeModel read_tokenizer_json(const fs::path& file) {
+  return naming(file, [&] {
+    return from_tokenizer_json(
+        read_text_file({.path = file, .what = "tokenizer", .max_bytes = kMaxTokenizerBytes}));
+  });
 }
 
 }  // namespace
@@ -244,13 +251,14 @@ std::string written_token(std::string_view bytes) {
 }
 
 BpeModel read_bpe_model(const fs::path& path) {
-  try {
-    return read_files(path);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(ErrorCode::kInvalidInput, "tokenizer {} is damaged: {:.300}", path.string(), error.what());
-  } catch (const Error& error) {
-    throw Error(error.code(), "tokenizer {}: {}", path.string(), error.what());
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return read_tokenizer_json(path);
+  if (!fs::exists(path / "tokenizer.json", error)) {
+    return naming(path, [&] { return from_tokenizer_json(tokenizer_json_of(path)); });
   }
+  BpeModel model = read_tokenizer_json(path / "tokenizer.json");
+  naming(path, [&] { check_added_tokens(path, model); });
+  return model;
 }
 
 }  // namespace trireme

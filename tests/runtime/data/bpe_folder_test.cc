@@ -100,6 +100,17 @@ TEST_F(BpeFolderTest, OtherIdsAndClassesAreRefusedByName) {
   EXPECT_THAT(refusal(), HasSubstr("Qwen2Tokenizer"));
 }
 
+TEST_F(BpeFolderTest, AFileThatHasATokenTwiceIsNamed) {
+  write_vocabulary();
+  write_file(folder_ / "vocab.json", R"({"a": 0, "b": 1, "a": 2})");
+  EXPECT_THAT(refusal(), HasSubstr("its vocab.json: it has the name \"a\" twice"));
+  write_vocabulary();
+  write_file(folder_ / "added_tokens.json", R"({"<x>": 262, "<x>": 263})");
+  EXPECT_THAT(refusal(), HasSubstr("added_tokens.json is damaged: it has the name \"<x>\" twice"));
+  write_file(folder_ / "tokenizer.json", R"({"model": {"vocab": {"a": 0, "a": 1}}})");
+  EXPECT_THAT(refusal(), HasSubstr("tokenizer.json: it has the name \"model.vocab.a\" twice"));
+}
+
 TEST_F(BpeFolderTest, TokenizerJsonIsComparedWithTheFilesBesideIt) {
   write("tokenizer.json", testing::tokenizer_of({{"h", "e"}}));
   write("added_tokens.json", {{"<|endoftext|>", 257}});

@@ -160,11 +160,10 @@ TEST_F(BpeTokenizerTest, IdsOfAddedTokensThatTheirReaderRenumbersAreRefused) {
     return changed;
   };
   const auto refused = [&](const json& changed, const char* token, int listed, int given) {
-    EXPECT_THAT(
-        refusal(changed),
-        HasSubstr(fmt::format("tokenizer.json: the added token '{}' of its tokenizer.json has the id {}, and "
-                              "Hugging Face's tokenizers give it {}",
-                              token, listed, given)));
+    EXPECT_THAT(refusal(changed),
+                HasSubstr(fmt::format("tokenizer.json: its added token '{}' has the id {}, and "
+                                      "Hugging Face's tokenizers give it {}",
+                                      token, listed, given)));
   };
   refused(added({{300, "<x>"}}), "<x>", 300, 263);                // a hole
   refused(added({{264, "<y>"}, {263, "<x>"}}), "<y>", 264, 263);  // in another order
