@@ -55,8 +55,12 @@ std::string text_of(const Json& line, const char* key) {
   return line.contains(key) && line[key].is_string() ? line[key].get<std::string>() : std::string();
 }
 
+/// 0 for what no run counts to.
 std::int64_t number_of(const Json& line, const char* key) {
-  return line.contains(key) && line[key].is_number() ? line[key].get<std::int64_t>() : 0;
+  constexpr std::int64_t kMost = std::int64_t{1} << 53;
+  if (!line.contains(key) || !line[key].is_number()) return 0;
+  const auto number = line[key].get<double>();
+  return std::abs(number) <= kMost ? static_cast<std::int64_t>(number) : 0;
 }
 
 /// One line of a supervisor's history; nothing of lines that say nothing to a reader.

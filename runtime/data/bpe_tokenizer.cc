@@ -26,7 +26,9 @@ class BpeTokenizer final : public Tokenizer {
     for (const auto& [text, id] : model.unreachable) name_token(id, text);
     std::array<std::vector<std::string>, 2> added;
     for (const BpeModel::Added& token : model.added) {
-      tokens_[token.id] = token.content;
+      const std::string& known = tokens_.emplace(token.id, token.content).first->second;
+      TRIREME_CHECK(known == token.content, "its added token \"{:.100}\" has the id {} of another token",
+                    token.content, token.id);
       added_.emplace(token.content, token.id);
       added[token.normalized ? 1 : 0].push_back(token.content);
     }

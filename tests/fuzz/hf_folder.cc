@@ -4,6 +4,7 @@
 #include "launcher/families/model_family.h"
 #include "runtime/checkpoint/hf_source.h"
 #include "runtime/checkpoint/safetensors_writer.h"
+#include "tests/fuzz/json_changes.h"
 #include "tests/fuzz/reader.h"
 
 namespace trireme::fuzz {
@@ -73,9 +74,14 @@ std::vector<std::string> hf_indices() {
       R"({"weight_map": {"net.a": "one.safetensors"}})"};
 }
 
+void change_hf_file(std::string& text, Random& random) {
+  constexpr std::string_view kWords[] = {"\"one.safetensors\"", "\"two.safetensors\"", "\"../a\"", "8", "2"};
+  change_json(text, random, kWords);
+}
+
 }  // namespace
 
-const Reader kHfConfig{"hf_config", fuzz_hf_config, hf_configs};
-const Reader kHfIndex{"hf_index", fuzz_hf_index, hf_indices};
+const Reader kHfConfig{"hf_config", fuzz_hf_config, hf_configs, change_hf_file};
+const Reader kHfIndex{"hf_index", fuzz_hf_index, hf_indices, change_hf_file};
 
 }  // namespace trireme::fuzz

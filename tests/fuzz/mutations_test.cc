@@ -65,13 +65,13 @@ class Mutations : public ::testing::TestWithParam<Reader> {
 TEST_P(Mutations, AreTakenOrRefused) {
   const Reader& reader = GetParam();
   const std::uint64_t seed = number_from_environment("TRIREME_TEST_SEED", 1);
-  const std::uint64_t count = number_from_environment("TRIREME_FUZZ_COUNT", kDefaultCount);
+  const std::uint64_t count = number_from_environment("TRIREME_FUZZ_COUNT", kDefaultCount / reader.effort);
   const long before = peak_mib();
   CurrentInput current(reader.name);
   fmt::print("{} inputs, TRIREME_TEST_SEED={}; after a crash the last one is {}\n", count, seed,
              current.path().string());
   std::fflush(stdout);
-  Mutator mutator(seed, reader.seeds());
+  Mutator mutator(seed, reader.seeds(), reader.change);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::string input = mutator.next();
     current.set(input);

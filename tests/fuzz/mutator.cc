@@ -77,6 +77,8 @@ std::string Mutator::next() {
 }
 
 void Mutator::change(std::string& text) {
+  // What damages the format hides what comes after it.
+  if (change_format_ != nullptr && !one_in(4)) return change_format_(text, random_);
   if (one_in(50)) return repeat(text);
   switch (below(5)) {
     case 0:

@@ -3,17 +3,22 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
+
+#include "tests/fuzz/random.h"
 
 namespace trireme::fuzz {
 
 /// The same seed gives the same inputs on every machine.
 class Mutator {
  public:
+  /// Changes that know the format of an input; null: there are none.
+  using Change = void (*)(std::string& text, Random& random);
+
   /// At least one of `seeds`.
-  Mutator(std::uint64_t seed, std::vector<std::string> seeds) : random_(seed), seeds_(std::move(seeds)) {}
+  Mutator(std::uint64_t seed, std::vector<std::string> seeds, Change change_format = nullptr)
+      : random_(seed), seeds_(std::move(seeds)), change_format_(change_format) {}
 
   /// One of the seeds with some changes, of a megabyte at most.
   std::string next();
@@ -26,12 +31,12 @@ class Mutator {
   void put_word(std::string& text);
   void repeat(std::string& text);
 
-  /// In [0, bound); 0 for 0.
-  std::size_t below(std::size_t bound) { return bound == 0 ? 0 : random_() % bound; }
-  bool one_in(std::size_t n) { return below(n) == 0; }
+  std::size_t below(std::size_t bound) { return random_.below(bound); }
+  bool one_in(std::size_t n) { return random_.one_in(n); }
 
-  std::mt19937_64 random_;
+  Random random_;
   std::vector<std::string> seeds_;
+  Change change_format_;
 };
 
 }  // namespace trireme::fuzz

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "tests/fuzz/random.h"
 
 namespace trireme::fuzz {
 
@@ -23,6 +24,10 @@ struct Reader {
   int (*fuzz_one)(const std::uint8_t* data, std::size_t size);
   /// Valid inputs, made by our own writers where there is one.
   std::vector<std::string> (*seeds)();
+  /// Changes an input so that it stays of its format; null: only bytes are changed.
+  void (*change)(std::string& text, Random& random) = nullptr;
+  /// Of one input, in those of the quickest readers: the test reads fewer of them.
+  std::uint64_t effort = 1;
 };
 
 std::span<const Reader> readers();
@@ -31,7 +36,8 @@ const Reader& find_reader(std::string_view name);
 
 // Of each file; see readers.cc.
 extern const Reader kJobFile, kOverrides, kManifest, kDatasetInfo, kTokenFile, kDocumentFile, kBpe,
-    kSafetensors, kCifar, kIdx, kJpeg, kPng, kBlockTimes, kMetrics, kHfConfig, kHfIndex;
+    kSafetensors, kCifar, kIdx, kJpeg, kPng, kBlockTimes, kMetrics, kHfConfig, kHfIndex, kSentencePiece,
+    kWatchedRun, kHttpRequests;
 
 /// Runs `action`, of which a refusal of the input is a fine end. True: it was taken.
 template <class Action>
@@ -45,19 +51,34 @@ bool taken(Action&& action) {
   }
 }
 
+/// Of all threads of this process.
+double cpu_seconds();
+
 /// A property that must hold of an input that was taken.
 inline void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
+}
+
+/// Runs `action`, which must not take long: CPU time, of which a busy machine has as much as another.
+template <class Action>
+void in_time(Action&& action) {
+  constexpr double kMaxSeconds = 10;
+  const double begin = cpu_seconds();
+  action();
+  require(cpu_seconds() - begin <= kMaxSeconds, "it takes more than ten seconds");
 }
 
 inline std::string_view as_text(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
+/// Whether all links of `path` are followed to a place below `folder`.
+bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 /// A folder of this process's own, removed at its end.
 const std::filesystem::path& scratch_folder();
 void replace_file(const std::filesystem::path& path, std::string_view bytes);
-/// The bytes as a file in the folder.
+/// The bytes as a file in the folder. `name` may have a folder that exists.
 std::filesystem::path input_file(const char* name, std::string_view bytes);
 
 }  // namespace trireme::fuzz

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <ctime>
 
 #include "tests/fuzz/reader.h"
 #include "tests/support/temporary_folder.h"
@@ -7,9 +8,10 @@
 namespace trireme::fuzz {
 
 std::span<const Reader> readers() {
-  static const std::array kReaders = {
-      kJobFile, kOverrides, kManifest, kDatasetInfo, kTokenFile, kDocumentFile, kSafetensors, kCifar,
-      kIdx,     kJpeg,      kPng,      kBlockTimes,  kMetrics,   kHfConfig,     kHfIndex,     kBpe};
+  static const std::array kReaders = {kJobFile,      kOverrides,     kManifest,   kDatasetInfo, kTokenFile,
+                                      kDocumentFile, kSafetensors,   kCifar,      kIdx,         kJpeg,
+                                      kPng,          kBlockTimes,    kMetrics,    kHfConfig,    kHfIndex,
+                                      kBpe,          kSentencePiece, kWatchedRun, kHttpRequests};
   return kReaders;
 }
 
@@ -18,6 +20,18 @@ const Reader& find_reader(std::string_view name) {
   const auto found = std::ranges::find_if(all, [&](const Reader& reader) { return reader.name == name; });
   require(found != all.end(), "there is no reader of that name");
   return *found;
+}
+
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  constexpr double kNsPerSecond = 1e9;
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / kNsPerSecond;
+}
+
+bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  const std::string inner = std::filesystem::canonical(path).string();
+  return inner.starts_with(std::filesystem::canonical(folder).string() + "/");
 }
 
 const std::filesystem::path& scratch_folder() {

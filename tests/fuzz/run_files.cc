@@ -1,6 +1,7 @@
 // Files that a run or `trireme plan` wrote and reads again: times of blocks, metrics of earlier steps.
 #include "launcher/report/block_profile.h"
 #include "launcher/train/metrics.h"
+#include "tests/fuzz/json_changes.h"
 #include "tests/fuzz/reader.h"
 #include "tests/support/temporary_folder.h"
 
@@ -45,9 +46,17 @@ std::vector<std::string> metrics_files() {
   return {testing::read_file(path)};
 }
 
+void change_profile(std::string& text, Random& random) {
+  change_json(text, random);
+}
+
+void change_metrics(std::string& text, Random& random) {
+  change_json_line(text, random);
+}
+
 }  // namespace
 
-const Reader kBlockTimes{"block_times", fuzz_block_times, profiles};
-const Reader kMetrics{"metrics", fuzz_metrics, metrics_files};
+const Reader kBlockTimes{"block_times", fuzz_block_times, profiles, change_profile};
+const Reader kMetrics{"metrics", fuzz_metrics, metrics_files, change_metrics};
 
 }  // namespace trireme::fuzz

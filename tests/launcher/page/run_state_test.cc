@@ -82,6 +82,16 @@ TEST_F(RunStateTest, EventsComeFromAllFiles) {
   EXPECT_THAT(found["events"].back()["text"].get<std::string>(), HasSubstr("137 rank 1 died"));
 }
 
+TEST_F(RunStateTest, NumbersBeyondAllCountsAreZero) {
+  for (const char* number : {"-9223372036854775808", "1e300", "18446744073709551615"}) {
+    std::filesystem::remove(folder_ / "supervisor.jsonl");
+    write("supervisor.jsonl",
+          "{\"event\":\"begin\",\"attempt\":2,\"ranks\":4,\"first_step\":" + std::string(number) + "}\n");
+    EXPECT_EQ(state()["events"][0]["text"], "attempt 2 starts at step 0 on 4 ranks") << number;
+    EXPECT_EQ(state()["events"][0]["step"], 0);
+  }
+}
+
 TEST_F(RunStateTest, ADamagedLineIsNamed) {
   write("metrics.jsonl", "{\"step\":1,\"loss\":1}\n{\"step\":2,\"skipped\":\"no\"}\n");
   EXPECT_THAT(state()["events"][0]["text"].get<std::string>(),

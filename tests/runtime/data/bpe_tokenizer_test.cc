@@ -182,6 +182,17 @@ TEST_F(BpeTokenizerTest, IdsOfAddedTokensThatTheirReaderRenumbersAreRefused) {
   refused(holes, "<x>", 264, 263);
 }
 
+// Else a text with the other token would come back as another text.
+TEST_F(BpeTokenizerTest, AddedTokensTakeNoOtherTokensId) {
+  json changed = small_;
+  changed["added_tokens"].push_back({{"id", 97}, {"content", "a"}});
+  EXPECT_EQ(refusal(changed), "");
+  changed["added_tokens"].push_back({{"id", 97}, {"content", "<x>"}});
+  EXPECT_NE(refusal(changed).find("\"<x>\" has the id 97 of another token"), std::string::npos);
+  changed["added_tokens"].back()["id"] = 262;
+  EXPECT_NE(refusal(changed).find("has the id 262 of another token"), std::string::npos);
+}
+
 TEST_F(BpeTokenizerTest, VocabAndMergesAreTheSame) {
   const json& model = small_["model"];
   json vocab = model["vocab"];

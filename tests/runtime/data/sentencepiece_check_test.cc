@@ -99,6 +99,9 @@ TEST_F(SentencePieceCheck, RefusesWhatLeadsOut) {
         refusal(far.blob(), normalizer),
         AllOf(HasSubstr("my.model"), HasSubstr("precompiled_charsmap"), HasSubstr("unit 0 of its trie")));
   }
+  Charsmap leaf;
+  leaf.units[0] = 1U << 31 | 0x1FFFFFU << 10;  // the library follows the root all the same
+  EXPECT_THAT(refusal(leaf.blob()), HasSubstr("unit 0 of its trie"));
   Charsmap farther;
   farther.units[2 ^ 'a'] = 0x1FFFFFU << 10 | 1 << 9 | 'a';  // an offset times 256
   EXPECT_THAT(refusal(farther.blob()), HasSubstr("of its trie leads to"));

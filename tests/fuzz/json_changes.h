@@ -1,0 +1,19 @@
+// Changes of JSON that leave it JSON: values of another type or size, names twice, trees that are deep.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tests/fuzz/random.h"
+
+namespace trireme::fuzz {
+
+/// Changes one value of `text`; text that is no JSON stays as it is. `words` are JSON of values that mean
+/// something to the reader.
+void change_json(std::string& text, Random& random, std::span<const std::string_view> words = {});
+
+/// The same for one of its lines.
+void change_json_line(std::string& text, Random& random, std::span<const std::string_view> words = {});
+
+}  // namespace trireme::fuzz

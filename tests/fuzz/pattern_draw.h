@@ -1,0 +1,13 @@
+// Regular expressions as vocabularies have them, and as strangers could write them.
+#pragma once
+
+#include <string>
+
+#include "tests/fuzz/random.h"
+
+namespace trireme::fuzz {
+
+/// In Oniguruma's syntax; many are refused, some take long to compile or to match.
+std::string draw_pattern(Random& random);
+
+}  // namespace trireme::fuzz
