@@ -177,7 +177,8 @@ class DrawRunner:
         finished = self.execute(ranks, "eval", out, *options)
         if finished.code != 0:
             # Behind the semicolon is the rank.
-            return {"exit code": finished.code, "error": (error_of(finished.stderr) or "none").split(";")[0]}
+            error = (error_of(finished.stderr) or "none").split(";")[0]
+            return {"exit code": finished.code, "error": error.replace(f"{Path(out).name}/", "")}
         figures = json.loads(finished.stdout)
         del figures["checkpoint"]
         return json.dumps(figures)
