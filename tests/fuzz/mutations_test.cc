@@ -1,5 +1,5 @@
 // Thousands of nearly valid inputs to every reader, from a seed. TRIREME_TEST_SEED chooses another one,
-// TRIREME_FUZZ_COUNT another number of inputs.
+// TRIREME_FUZZ_COUNT another number of inputs, TRIREME_FUZZ_INPUT a file that is the only input.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -9,6 +9,7 @@
 
 #include "tests/fuzz/mutator.h"
 #include "tests/fuzz/reader.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme::fuzz {
 namespace {
@@ -64,6 +65,12 @@ class Mutations : public ::testing::TestWithParam<Reader> {
 
 TEST_P(Mutations, AreTakenOrRefused) {
   const Reader& reader = GetParam();
+  if (const char* const file = std::getenv("TRIREME_FUZZ_INPUT")) {
+    const double begin = cpu_seconds();
+    read(testing::read_file(file));
+    fmt::print("{:.3f} s of CPU time\n", cpu_seconds() - begin);
+    return;
+  }
   const std::uint64_t seed = number_from_environment("TRIREME_TEST_SEED", 1);
   const std::uint64_t count = number_from_environment("TRIREME_FUZZ_COUNT", kDefaultCount / reader.effort);
   const long before = peak_mib();

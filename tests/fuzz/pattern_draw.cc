@@ -41,23 +41,23 @@ constexpr std::string_view kGroups[] = {"(?:", "(?:",  "(?:",  "(",     "(?=",  
                                         "(?>", "(?i:", "(?m:", "(?-i:", "(?<a>", "(?#", "(?|",  "(*COMMIT"};
 
 // Of known vocabularies, and those that took long or looked back.
-constexpr std::string_view kWhole[] = {
-    kGpt2Pattern,
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-    R"((?:(.\K)){0}(?=(?1)))",
-    "[^b]*b|.",
-    "[^b]*b",
-    "(?:a+)+b|.",
-    "(?:a+)+b",
-    "(?:a|aa)+$",
-    "(?:.*.*)*x",
-    "(?:a?){50}a{50}",
-    "(?<=a{200})b|.",
-    R"((?:\p{L}|\w)+x|.)",
-    R"(\s+(?!\S))",
-    R"((?=.*b).)",
-    "(?>.*)x|.",
-    ".+"};
+constexpr std::string_view kWhole[] = {kGpt2Pattern,
+                                       R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+                                       R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+                                       R"((?:(.\K)){0}(?=(?1)))",
+                                       "[^b]*b|.",
+                                       "[^b]*b",
+                                       "(?:a+)+b|.",
+                                       "(?:a+)+b",
+                                       "(?:a|aa)+$",
+                                       "(?:.*.*)*x",
+                                       "(?:a?){50}a{50}",
+                                       "(?<=a{200})b|.",
+                                       R"((?:\p{L}|\w)+x|.)",
+                                       R"(\s+(?!\S))",
+                                       R"((?=.*b).)",
+                                       "(?>.*)x|.",
+                                       ".+"};
 
 std::string draw_alternatives(Random& random, int depth);
 
