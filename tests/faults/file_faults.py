@@ -164,7 +164,7 @@ class TornCheckpoint(DamagedCheckpoint):
 
 
 class MissingCheckpointFile(DamagedCheckpoint):
-    what = "cannot be read: No such file"
+    what = "does not exist"
 
     def damage(self, path):
         path.unlink()
