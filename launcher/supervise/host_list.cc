@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
 #include <optional>
 #include <set>
 #include <sstream>
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
+#include "runtime/base/regular_file.h"
 
 namespace trireme {
 namespace {
@@ -68,8 +68,9 @@ std::vector<std::string> naming_options(std::span<const Host> hosts, std::span<c
 }
 
 std::vector<Host> read_hosts(const std::filesystem::path& host_file) {
-  std::ifstream file(host_file);
-  TRIREME_CHECK(file, "--hosts {}: the file cannot be read", host_file.string());
+  constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
+  std::istringstream file(
+      read_text_file({.path = host_file, .what = "--hosts file", .max_bytes = kMaxBytes}));
   std::vector<Host> hosts;
   int number = 0;
   for (std::string line; std::getline(file, line);) {

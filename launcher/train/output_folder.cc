@@ -60,6 +60,11 @@ RefusedFolder::RefusedFolder(std::filesystem::path root) {
 
 RefusedFolder::~RefusedFolder() {
   std::error_code error;
+  try {
+    if (!new_folders_.empty()) check_folder_to_write(new_folders_.front());
+  } catch (const std::exception&) {  // others have laid something there meanwhile
+    return;
+  }
   for (std::size_t i = 0; i < new_folders_.size(); ++i) {
     if (i == 0)
       std::filesystem::remove_all(new_folders_[i], error);

@@ -95,10 +95,10 @@ void claim_output(TrainingRun& run) {
   if (!run.is_first() || run.lock) return;
   prepare_output_folder(run.out.root);
   if (all_can_exchange(run.out.root))
-    log_warning(
-        fmt::format("every user can exchange the output folder {} for another one: its parent has no sticky "
-                    "bit (chmod +t)",
-                    run.out.root.string()));
+    log_warning(fmt::format(
+        "every user can lay links into the output folder {}, or exchange it for another one: it is "
+        "writable by all (chmod o-w), or its parent is without the sticky bit (chmod +t)",
+        run.out.root.string()));
   run.lock = std::make_unique<FolderLock>(run.out.root);
 }
 

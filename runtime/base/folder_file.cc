@@ -18,11 +18,14 @@ fs::path root_of(const fs::path& folder) {
   std::error_code error;
   const fs::path real = fs::canonical(folder.empty() ? "." : folder, error);
   if (error) return fs::absolute(folder, error).lexically_normal();
-  const fs::path snapshots = real.parent_path(), repository = snapshots.parent_path();
-  const std::string name = repository.filename().string();
-  const bool is_cached =
-      snapshots.filename() == "snapshots" && (name.starts_with("models--") || name.starts_with("datasets--"));
-  return is_cached ? repository : real;
+  for (fs::path part = real; part != part.root_path(); part = part.parent_path()) {
+    const fs::path snapshots = part.parent_path(), repository = snapshots.parent_path();
+    const std::string name = repository.filename().string();
+    if (snapshots.filename() == "snapshots" &&
+        (name.starts_with("models--") || name.starts_with("datasets--")))
+      return repository;
+  }
+  return real;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/base/error.h"
@@ -80,14 +81,28 @@ bool is_writable_by_all(const fs::path& folder) {
   return ::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0;
 }
 
-/// `entry` is one of a folder that every user can write.
-void check_entry(const fs::path& entry, bool links_only) {
+/// The owner of a file that this process makes in `folder`: on NFS and CIFS not always its user.
+uid_t owner_of_new_file(const fs::path& folder) {
   struct stat status = {};
-  if (::lstat(entry.c_str(), &status) != 0 || (links_only && !S_ISLNK(status.st_mode))) return;
-  TRIREME_CHECK(status.st_uid == 0 || status.st_uid == ::geteuid(),
-                "{} belongs to another user (number {}), in a folder that every user can write: remove it if "
-                "you trust its owner, or choose another place",
-                entry.string(), status.st_uid);
+  std::string name = (folder / ".trireme-owner-XXXXXX").string();
+  const int fd = ::mkstemp(name.data());
+  if (fd < 0) return ::geteuid();
+  const bool known = ::fstat(fd, &status) == 0;
+  ::close(fd);
+  ::unlink(name.c_str());
+  return known ? status.st_uid : ::geteuid();
+}
+
+/// An entry of `folder`. Other than links, only those are checked that every user could put there.
+void check_entry(const fs::path& folder, const fs::path& entry, bool is_on_the_way) {
+  struct stat status = {};
+  if (::lstat(entry.c_str(), &status) != 0) return;
+  if (!S_ISLNK(status.st_mode) && (is_on_the_way || !is_writable_by_all(folder))) return;
+  TRIREME_CHECK(
+      status.st_uid == 0 || status.st_uid == ::geteuid() || status.st_uid == owner_of_new_file(folder),
+      "{} belongs to another user (number {}), who can lead what is written there to other files: remove it "
+      "if you trust its owner, or choose another place",
+      entry.string(), status.st_uid);
 }
 
 }  // namespace
@@ -121,19 +136,18 @@ void check_folder_to_write(const fs::path& path) {
   const fs::path normal = path.has_filename() ? path : path.parent_path();  // "out/" is "out"
   for (const fs::path& component : normal) {
     walked /= component;
-    if (is_writable_by_all(folder_around(walked))) check_entry(walked, /*links_only=*/walked != normal);
+    check_entry(folder_around(walked), walked, /*is_on_the_way=*/walked != normal);
   }
-  if (!is_writable_by_all(normal)) return;
   std::error_code error;
   for (fs::directory_iterator entry(normal, error), end; !error && entry != end; entry.increment(error))
-    check_entry(entry->path(), /*links_only=*/false);
+    check_entry(normal, entry->path(), /*is_on_the_way=*/false);
 }
 
 bool all_can_exchange(const fs::path& path) {
   const fs::path normal = path.has_filename() ? path : path.parent_path();
   struct stat status = {};
-  return ::stat(folder_around(normal).c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0 &&
-         (status.st_mode & S_ISVTX) == 0;
+  return is_writable_by_all(normal) || (::stat(folder_around(normal).c_str(), &status) == 0 &&
+                                        (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0);
 }
 
 }  // namespace trireme

@@ -19,13 +19,16 @@ void make_private_folder(const std::filesystem::path& path);
 /// The check alone. Throws as make_private_folder() does, also if there is no such folder.
 void check_private_folder(const std::filesystem::path& path);
 
-/// Refuses a folder to write into that another user may have laid out, as a link to a folder of this user or
-/// with links in it. Checked are the folder, links on the way to it, and its entries: those that stand in a
-/// folder that every user can write must belong to this user or root. Missing folders pass. Throws
-/// Error(kInvalidInput) naming the path and its owner.
+/// Refuses a folder to write into that another user may have laid out, to lead a job to other files of this
+/// user. Checked are the folder, the way to it, and its entries:
+/// - links belong to this user or root;
+/// - the folder and its entries do, too, where they stand in a folder that every user can write.
+/// Missing folders pass. A file system that gives files to one owner, as NFS does with root, is not judged.
+/// Throws Error(kInvalidInput) naming the path and its owner.
 void check_folder_to_write(const std::filesystem::path& path);
 
-/// Whether every user can exchange `path` for something else: its parent is writable by all and not sticky.
+/// Whether every user can exchange `path` for something else, or lay links into it: it is writable by all, or
+/// its parent is and not sticky.
 bool all_can_exchange(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -1,7 +1,9 @@
 #include "runtime/data/tokenizer_folder.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -82,12 +84,15 @@ std::vector<ListedToken> read_tokens_beside(const fs::path& folder) {
 /// Without the tokens that tokenizer.json has, too, with the same id.
 std::vector<ListedToken> tokens_beside_json(const fs::path& folder, const Json& json) {
   std::vector<ListedToken> tokens = read_tokens_beside(folder);
-  const Json added = json.value("added_tokens", Json::array());
+  std::multimap<std::string, Json> added;  // ids by content
+  const Json listed = json.value("added_tokens", Json::array());
+  for (const Json& token : listed.is_array() ? listed : Json::array()) {
+    if (token.is_object() && token.contains("content") && token["content"].is_string())
+      added.emplace(token["content"].get<std::string>(), token.value("id", Json()));
+  }
   std::erase_if(tokens, [&](const ListedToken& token) {
-    return std::ranges::any_of(added.is_array() ? added : Json::array(), [&](const Json& other) {
-      return other.is_object() && other.value("content", Json()) == token.content &&
-             (!token.id || other.value("id", Json()) == *token.id);
-    });
+    const auto [begin, end] = added.equal_range(token.content);
+    return std::any_of(begin, end, [&](const auto& other) { return !token.id || other.second == *token.id; });
   });
   return tokens;
 }

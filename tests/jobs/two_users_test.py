@@ -137,14 +137,16 @@ class TwoUsers(JobTest):
         laid = {"link": "ln -s $precious out",
                 "folder": "mkdir -m 777 out; ln -s $precious out/checkpoints; for name in .lock .supervisor metrics.jsonl config.toml "
                           "summary.json rollbacks.jsonl supervisor.jsonl train.bin dataset.json; do ln -s $precious/secret out/$name; done"}
+        laid["link below a folder"] = "mkdir -m 755 theirs; ln -s $precious theirs/out"
         for name, script in laid.items():
+            out = "theirs/out" if "theirs" in script else "out"
             for mode in (0o1777, 0o777):
-                for command in (["train", self.home / "job.toml", "--out", "out"], self.supervised("out"),
-                                ["data", "text", text, "--out", "out"],
-                                ["export", self.home / "made", "--format", "hf", "--out", "out"]):
+                for command in (["train", self.home / "job.toml", "--out", out], self.supervised(out),
+                                ["data", "text", text, "--out", out],
+                                ["export", self.home / "made", "--format", "hf", "--out", out]):
                     with self.subTest(laid=name, mode=oct(mode), command=command[0]):
                         self.shared.chmod(mode)
-                        subprocess.run(["rm", "-rf", self.shared / "out"], check=True)
+                        subprocess.run(["rm", "-rf", self.shared / "out", self.shared / "theirs"], check=True)
                         self.lay(script)
                         done = self.call(*command)
                         self.assertEqual(done.returncode, 2, done.stdout + done.stderr)

@@ -128,12 +128,19 @@ TEST(FolderToWrite, LaidOutByAnotherUserIsRefused) {
     return message_of([&] { check_folder_to_write(folder / name); });
   };
   EXPECT_EQ(refusal("open/theirs"), "") << "only this user could put it there";
+  EXPECT_THAT(refusal("open/link"), HasSubstr("open/link belongs to another user"))
+      << "a link, whoever can write";
+  EXPECT_THAT(refusal("open/mine"), HasSubstr("mine/checkpoints belongs to another user"));
+  fs::remove(folder / "open/mine/checkpoints");
   ::chmod((folder / "open").c_str(), 01777);
   EXPECT_THAT(refusal("open/theirs"), HasSubstr("open/theirs belongs to another user (number 65534)"));
   EXPECT_THAT(refusal("open/theirs/"), HasSubstr("open/theirs belongs to another user"));
   EXPECT_EQ(refusal("open/theirs/mine"), "") << "a folder of a group in a shared place";
   EXPECT_THAT(refusal("open/link"), HasSubstr("open/link belongs to another user"));
   EXPECT_THAT(refusal("open/link/below"), HasSubstr("open/link belongs to another user"));
+  EXPECT_EQ(refusal("open/mine"), "");
+  fs::create_directory(folder / "open/mine/checkpoints");
+  ASSERT_EQ(::chown((folder / "open/mine/checkpoints").c_str(), kNobody, kNobody), 0);
   EXPECT_EQ(refusal("open/mine"), "") << "others cannot write it";
   ::chmod((folder / "open/mine").c_str(), 0777);
   EXPECT_THAT(refusal("open/mine"), HasSubstr("mine/checkpoints belongs to another user"));
@@ -146,6 +153,7 @@ TEST(FolderToWrite, CanBeExchangedByAllWithoutTheStickyBit) {
   EXPECT_TRUE(all_can_exchange(folder / "out/"));
   ::chmod(folder.path().c_str(), 01777);
   EXPECT_FALSE(all_can_exchange(folder / "out"));
+  EXPECT_TRUE(all_can_exchange(folder.path())) << "links into it";
   ::chmod(folder.path().c_str(), 0755);
   EXPECT_FALSE(all_can_exchange(folder / "out"));
 }
