@@ -20,6 +20,9 @@ constexpr std::string_view kCategories[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", 
                                             "S",  "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp"};
 
 constexpr std::size_t kMaxExpressionBytes = 8192;  // those of known vocabularies have up to 700
+// Two bytes of an expression may stand for 12 KB; those of known vocabularies have 10 KB in all.
+constexpr std::size_t kMaxTranslatedBytes = 256 << 10;
+constexpr int kMaxQuantifiers = 8;  // in a row; each moves what it repeats
 
 bool is_alphanumeric(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0;
@@ -35,7 +38,10 @@ class Translator {
       out_ += "(?i)";
       ignores_case_ = true;
     }
-    while (at_ < in_.size()) next();
+    while (at_ < in_.size()) {
+      next();
+      if (out_.size() > kMaxTranslatedBytes) refuse("one more set of characters than fits");
+    }
     if (!groups_.empty()) refuse("a group that is not closed");
     return std::move(out_);
   }
@@ -86,7 +92,7 @@ class Translator {
   }
   void begin_atom(const std::string& text) {
     atom_ = out_.size();
-    is_repeated_ = false;
+    num_quantifiers_ = 0;
     out_ += text;
   }
 
@@ -170,7 +176,7 @@ class Translator {
     ++at_;
     out_ += ')';
     atom_ = groups_.back().begin;
-    is_repeated_ = false;
+    num_quantifiers_ = 0;
     ignores_case_ = groups_.back().ignores_case;
     groups_.pop_back();
   }
@@ -178,12 +184,12 @@ class Translator {
   /// The next quantifier is for all that the atom and its earlier quantifiers match.
   void quantify(std::string_view quantifier) {
     if (!atom_) refuse("a quantifier without anything to repeat");
-    if (is_repeated_) {
+    if (num_quantifiers_ == kMaxQuantifiers) refuse("one quantifier too many in a row");
+    if (num_quantifiers_++ > 0) {
       out_.insert(*atom_, "(?:");
       out_ += ')';
     }
     out_ += quantifier;
-    is_repeated_ = true;
   }
 
   void simple_quantifier() {
@@ -374,7 +380,7 @@ class Translator {
   std::string out_;
   std::vector<Group> groups_;
   std::optional<std::size_t> atom_;  // begin in out_ of what a quantifier would repeat
-  bool is_repeated_ = false;
+  int num_quantifiers_ = 0;          // of it so far
   bool ignores_case_ = false;
   char previous_ = '\0';  // the letter before, where case is ignored
 };

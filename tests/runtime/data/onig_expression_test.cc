@@ -134,5 +134,16 @@ TEST(OnigExpression, RefusesWhatHasNoTranslation) {
   EXPECT_THAT(message_of([] { TextPattern(pcre_of_onig("a*")); }), HasSubstr("empty text"));
 }
 
+// 8 KB became 50 MB, which each quantifier moved.
+TEST(OnigExpression, RefusesWhatGrowsBeyondAllUse) {
+  std::string bounds;
+  for (int i = 0; i < 3000; ++i) bounds += "\\b";
+  EXPECT_THAT(message_of([&] { pcre_of_onig("(?:" + bounds + "a)" + std::string(2000, '+')); }),
+              HasSubstr("more set of characters"));
+  EXPECT_THAT(message_of([] { pcre_of_onig("a" + std::string(100, '+')); }),
+              HasSubstr("quantifier too many"));
+  EXPECT_EQ(message_of([] { pcre_of_onig("a+{2,3}?+b\\b\\w+"); }), "");
+}
+
 }  // namespace
 }  // namespace trireme

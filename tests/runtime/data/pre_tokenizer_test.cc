@@ -102,6 +102,12 @@ TEST(PreTokenizer, PatternsThatTakeTooLongAreStopped) {
   }
 }
 
+TEST(PreTokenizer, ManyPatternsShareABudget) {
+  constexpr std::size_t kBytes = 100'000;
+  EXPECT_NE(message_of([] { MatchBudget(kBytes, 64).spend(std::uint64_t{20} * 512 * kBytes); }), "");
+  EXPECT_EQ(message_of([] { MatchBudget(kBytes, 5).spend(std::uint64_t{6} * 512 * kBytes); }), "");
+}
+
 // A start behind its end: the same match again and again.
 TEST(PreTokenizer, AMatchThatDoesNotAdvanceIsRefused) {
   EXPECT_THAT(message_of([] { pcre_of_onig(R"((?:(.\K)){0}(?=(?1)))"); }), HasSubstr("not known here"));
