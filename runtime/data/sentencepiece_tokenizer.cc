@@ -47,8 +47,15 @@ class SentencePieceTokenizer final : public Tokenizer {
         "that the model comes with",
         model.string());
     check_sentencepiece_model(as_text(file), model);
-    const auto status = processor_.LoadFromSerializedProto(as_text(file));
-    TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
+    try {
+      const auto status = processor_.LoadFromSerializedProto(as_text(file));
+      TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {  // of the library's tries
+      throw Error(ErrorCode::kInvalidInput, "{} is not a sentencepiece model: {}", model.string(),
+                  error.what());
+    }
   }
 
   std::string_view kind() const override { return kSentencePieceTokenizer; }
