@@ -4,6 +4,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <exception>
+#include <new>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -47,15 +48,7 @@ class SentencePieceTokenizer final : public Tokenizer {
         "that the model comes with",
         model.string());
     check_sentencepiece_model(as_text(file), model);
-    try {
-      const auto status = processor_.LoadFromSerializedProto(as_text(file));
-      TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
-    } catch (const Error&) {
-      throw;
-    } catch (const std::exception& error) {  // of the library's tries
-      throw Error(ErrorCode::kInvalidInput, "{} is not a sentencepiece model: {}", model.string(),
-                  error.what());
-    }
+    load(as_text(file));
   }
 
   std::string_view kind() const override { return kSentencePieceTokenizer; }
@@ -83,18 +76,26 @@ class SentencePieceTokenizer final : public Tokenizer {
     return text;
   }
 
-  std::unordered_map<std::string, std::int64_t> pieces() const {
-    std::unordered_map<std::string, std::int64_t> pieces;
-    for (int id = 0; id < processor_.GetPieceSize(); ++id) pieces.emplace(processor_.IdToPiece(id), id);
-    return pieces;
-  }
-
   std::vector<std::int32_t> document_separator() const override {
     if (const int eos = processor_.eos_id(); eos >= 0) return {eos};
     return encode("\n\n");
   }
 
  private:
+  /// The library's trie throws where its other parts give a status.
+  void load(std::string_view model) {
+    std::string refusal;
+    try {
+      const auto status = processor_.LoadFromSerializedProto(model);
+      if (!status.ok()) refusal = status.ToString();
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      refusal = error.what();
+    }
+    TRIREME_CHECK(refusal.empty(), "{} is not a sentencepiece model: {}", path_.string(), refusal);
+  }
+
   std::filesystem::path path_;
   sentencepiece::SentencePieceProcessor processor_;
 };
@@ -153,10 +154,6 @@ class LineIterator final : public sentencepiece::SentenceIterator {
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model) {
   return std::make_unique<SentencePieceTokenizer>(model);
-}
-
-std::unordered_map<std::string, std::int64_t> sentencepiece_pieces(const std::filesystem::path& model) {
-  return SentencePieceTokenizer(model).pieces();
 }
 
 void train_sentencepiece(std::span<const std::filesystem::path> inputs, const std::filesystem::path& model,

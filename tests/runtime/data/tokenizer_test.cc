@@ -44,15 +44,5 @@ TEST(LoadTokenizer, NamesTheFileThatIsMissingOrNoModel) {
   EXPECT_NE(empty.find("empty"), std::string::npos) << empty;
 }
 
-// The library throws an exception of its own for it.
-TEST(LoadTokenizer, RefusesAnEmptyPieceOfTheUsers) {
-  const TemporaryFolder folder;
-  constexpr std::string_view kPieces("\x0a\x09\x0a\x05<unk>\x18\x02\x0a\x03\x0a\x01y\x0a\x04\x0a\x00\x18\x04",
-                                     22);
-  testing::write_file(folder / "my.model", std::string(kPieces));
-  const std::string message = message_of([&] { load_tokenizer((folder / "my.model").string()); });
-  EXPECT_NE(message.find("my.model is not a sentencepiece model"), std::string::npos) << message;
-}
-
 }  // namespace
 }  // namespace trireme
