@@ -76,6 +76,12 @@ class SentencePieceTokenizer final : public Tokenizer {
     return text;
   }
 
+  std::unordered_map<std::string, std::int64_t> pieces() const {
+    std::unordered_map<std::string, std::int64_t> pieces;
+    for (int id = 0; id < processor_.GetPieceSize(); ++id) pieces.emplace(processor_.IdToPiece(id), id);
+    return pieces;
+  }
+
   std::vector<std::int32_t> document_separator() const override {
     if (const int eos = processor_.eos_id(); eos >= 0) return {eos};
     return encode("\n\n");
@@ -154,6 +160,10 @@ class LineIterator final : public sentencepiece::SentenceIterator {
 
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model) {
   return std::make_unique<SentencePieceTokenizer>(model);
+}
+
+std::unordered_map<std::string, std::int64_t> sentencepiece_pieces(const std::filesystem::path& model) {
+  return SentencePieceTokenizer(model).pieces();
 }
 
 void train_sentencepiece(std::span<const std::filesystem::path> inputs, const std::filesystem::path& model,
