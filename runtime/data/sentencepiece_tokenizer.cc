@@ -4,6 +4,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <exception>
+#include <new>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -47,8 +48,7 @@ class SentencePieceTokenizer final : public Tokenizer {
         "that the model comes with",
         model.string());
     check_sentencepiece_model(as_text(file), model);
-    const auto status = processor_.LoadFromSerializedProto(as_text(file));
-    TRIREME_CHECK(status.ok(), "{} is not a sentencepiece model: {}", model.string(), status.ToString());
+    load(as_text(file));
   }
 
   std::string_view kind() const override { return kSentencePieceTokenizer; }
@@ -82,6 +82,20 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
  private:
+  /// The library's trie throws where its other parts give a status.
+  void load(std::string_view model) {
+    std::string refusal;
+    try {
+      const auto status = processor_.LoadFromSerializedProto(model);
+      if (!status.ok()) refusal = status.ToString();
+    } catch (const std::bad_alloc&) {
+      throw;
+    } catch (const std::exception& error) {
+      refusal = error.what();
+    }
+    TRIREME_CHECK(refusal.empty(), "{} is not a sentencepiece model: {}", path_.string(), refusal);
+  }
+
   std::filesystem::path path_;
   sentencepiece::SentencePieceProcessor processor_;
 };

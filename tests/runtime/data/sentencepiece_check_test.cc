@@ -126,6 +126,22 @@ TEST_F(SentencePieceCheck, RefusesSizesAndStrings) {
   EXPECT_THAT(refusal("ab"), HasSubstr("it has 2 bytes"));
 }
 
+// The library's trie throws an exception of its own, where a refusal is an Error.
+TEST_F(SentencePieceCheck, RefusesAPieceThatBeginsWithNul) {
+  const std::unordered_map<std::string, std::string> arguments = {
+      {"input", (folder_ / "a.txt").string()},
+      {"model_prefix", (folder_ / "plain").string()},
+      {"model_type", "unigram"},
+      {"vocab_size", "60"},
+      {"hard_vocab_limit", "false"},
+      {"minloglevel", "2"}};
+  ASSERT_TRUE(sentencepiece::SentencePieceTrainer::Train(arguments).ok());
+  const std::string piece = field(1, std::string("\0a", 2));
+  write_file(folder_ / "my.model", read_file(folder_ / "plain.model") + field(1, piece));
+  EXPECT_THAT(message_of([&] { load_sentencepiece(folder_ / "my.model"); }),
+              AllOf(HasSubstr("my.model is not a sentencepiece model"), HasSubstr("zero-length key")));
+}
+
 TEST_F(SentencePieceCheck, RefusesWhatIsNoMessage) {
   for (const std::string& bytes :
        {std::string("\x1a\xff", 2), std::string("\x1b\x1c", 2), std::string("\x1a\x05")}) {
