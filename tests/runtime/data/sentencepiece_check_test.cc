@@ -128,7 +128,15 @@ TEST_F(SentencePieceCheck, RefusesSizesAndStrings) {
 
 // The library's trie throws an exception of its own, where a refusal is an Error.
 TEST_F(SentencePieceCheck, RefusesAPieceThatBeginsWithNul) {
-  const std::string piece = field(1, std::string("\0a", 2)) + "\x18\x04";  // of a user
+  const std::unordered_map<std::string, std::string> arguments = {
+      {"input", (folder_ / "a.txt").string()},
+      {"model_prefix", (folder_ / "plain").string()},
+      {"model_type", "unigram"},
+      {"vocab_size", "60"},
+      {"hard_vocab_limit", "false"},
+      {"minloglevel", "2"}};
+  ASSERT_TRUE(sentencepiece::SentencePieceTrainer::Train(arguments).ok());
+  const std::string piece = field(1, std::string("\0a", 2));
   write_file(folder_ / "my.model", read_file(folder_ / "plain.model") + field(1, piece));
   EXPECT_THAT(message_of([&] { load_sentencepiece(folder_ / "my.model"); }),
               AllOf(HasSubstr("my.model is not a sentencepiece model"), HasSubstr("zero-length key")));
