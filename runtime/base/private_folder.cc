@@ -81,6 +81,11 @@ bool is_writable_by_all(const fs::path& folder) {
   return ::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0;
 }
 
+bool is_sticky(const fs::path& folder) {
+  struct stat status = {};
+  return ::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_ISVTX) != 0;
+}
+
 /// The owner of a file that this process makes in `folder`: on NFS and CIFS not always its user.
 uid_t owner_of_new_file(const fs::path& folder) {
   struct stat status = {};
@@ -144,10 +149,8 @@ void check_folder_to_write(const fs::path& path) {
 }
 
 bool all_can_exchange(const fs::path& path) {
-  const fs::path normal = path.has_filename() ? path : path.parent_path();
-  struct stat status = {};
-  return is_writable_by_all(normal) || (::stat(folder_around(normal).c_str(), &status) == 0 &&
-                                        (status.st_mode & S_IWOTH) != 0 && (status.st_mode & S_ISVTX) == 0);
+  const fs::path normal = path.has_filename() ? path : path.parent_path(), parent = folder_around(normal);
+  return is_writable_by_all(normal) || (is_writable_by_all(parent) && !is_sticky(parent));
 }
 
 }  // namespace trireme

@@ -200,6 +200,10 @@ class TwoUsers(JobTest):
         done = self.call("report", self.shared / "runs", "--out", self.home / "report.html")
         self.assertIn(done.returncode, (0, 2), done.stderr)
         self.check_nothing_leaked(self.home)
+        page, state = self.home / "report.html", json.loads((self.home / "made" / "summary.json").read_text())["state_hash"]
+        self.assertNotIn(state, page.read_text() if page.exists() else "", "a link out of the run's folder was followed")
+        self.call("report", self.home / "made", "--out", self.home / "own.html")
+        self.assertIn(state, (self.home / "own.html").read_text(), "a report has it")
 
 
 if __name__ == "__main__":
