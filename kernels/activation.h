@@ -1,4 +1,4 @@
-// The functions that a product or an elementwise op can end in.
+// Activation functions that a matrix product or an elementwise op can apply to its result.
 #pragma once
 
 #include <cstdint>

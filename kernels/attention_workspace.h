@@ -1,11 +1,12 @@
-// The workspace of attention's backward on cuda, a function of the shapes alone: kernels/cuda keeps to it,
-// and the meta backend counts it for jobs that will run there.
+// The workspace of attention's backward on cuda. It depends on the shapes alone. kernels/cuda allocates it,
+// and the meta backend counts it when it predicts the memory of a CUDA job.
 //
-// [Note: parts of an attention] cuDNN before 9.25 writes the scores' gradients of a deterministic backward to
-// a workspace that grows with T * T: 3.4 GB for 25 heads of 8192 tokens. So a backward is computed by as many
-// samples at a time, else by as many heads of a sample, as need at most 1 GiB for it, equal parts with one
-// plan. The shape alone decides, not the library's version. An engine may have a quarter more in all; one
-// head alone needs more than that from T = 25906 on, and the native kernel runs.
+// [Note: parts of an attention] cuDNN before 9.25 writes the score gradients of a deterministic backward to a
+// workspace that grows with T * T: 3.4 GB for 25 heads of 8192 tokens. A backward therefore runs in parts
+// whose score gradients need at most 1 GiB. A part is several samples, or several heads of one sample. All
+// parts are equal and share one plan. The shape alone decides the split, not the library's version. The whole
+// workspace of an engine may be a quarter larger. From T = 25906 on, a single head needs more than that, and
+// the native kernel runs.
 #pragma once
 
 #include <algorithm>
@@ -15,23 +16,24 @@
 
 namespace trireme {
 
-/// The most that a backward may write of its scores' gradients at a time.
+/// The largest buffer of score gradients that one part of a backward may write.
 inline constexpr std::int64_t kAttentionScoreBytes = std::int64_t{1} << 30;
 
-/// The most workspace that an engine may have for a part of `score_bytes`.
+/// The largest workspace accepted from an engine for a part of `score_bytes`.
 constexpr std::int64_t attention_engine_bytes(std::int64_t score_bytes) {
   return score_bytes / 4 * 5;
 }
 
-/// The library has no fp32 attention, its dropout draws other numbers than [Note: random numbers] says, and
-/// it reads rows of heads 16 bytes at a time. Documents within a row are the native kernel's.
+/// True where cuDNN can compute this attention. It has no fp32 attention, its dropout does not follow
+/// [Note: random numbers], and it reads the rows of heads in units of 16 bytes. Documents within a row run on
+/// the native kernel.
 template <class Args>
 bool suits_attention_library(const Args& args) {
   return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && !args.key_bounds.defined() &&
          args.qkv.num_elems() > 0 && packed_heads(args).dim % 8 == 0;
 }
 
-/// What is computed at a time.
+/// The samples and heads that one call computes.
 struct AttentionPart {
   std::int64_t samples = 0, heads = 0;
 };
@@ -53,21 +55,21 @@ inline AttentionPart attention_part(const AttentionBwdArgs& args,
   return {divisor_within(samples, score_bytes / (heads * head_bytes)), heads};
 }
 
-/// The library takes no part of rows whose fp32 values do not begin at multiples of 16 bytes.
+/// Splitting needs rows whose fp32 values begin at multiples of 16 bytes, which cuDNN requires of a part.
 inline bool goes_in_parts(const AttentionBwdArgs& args, const AttentionPart& part) {
   return (part.samples == args.qkv.shape[0] && part.heads == args.num_heads) || args.qkv.shape[1] % 4 == 0;
 }
 
-/// Of the copied keys and values of `samples` samples in [Note: grouped queries on cuda], or of their
-/// gradients.
+/// Bytes of the copied keys and values of `samples` samples in [Note: grouped queries on cuda]. Their
+/// gradients have the same size.
 inline std::int64_t repeated_heads_bytes(ConstTensorView qkv, const PackedHeads& heads,
                                          std::int64_t samples) {
   return samples * qkv.shape[1] * 2 * heads.width() * size_bytes(qkv.dtype);
 }
 
-/// The bytes that the backward holds beside its tensors while it runs: the gradients of a part's scores, a
-/// sum for each row of scores, and for grouped queries the copied keys and values with their gradients. 0
-/// where the native kernel runs. Later versions of the library need less.
+/// Bytes that the backward allocates beside its tensors: the score gradients of a part, one sum per row of
+/// scores, and for grouped queries the copied keys and values with their gradients. 0 where the native kernel
+/// runs. Later versions of cuDNN need less.
 inline std::int64_t attention_bwd_workspace(const AttentionBwdArgs& args,
                                             std::int64_t score_bytes = kAttentionScoreBytes) {
   if (!suits_attention_library(args)) return 0;

@@ -1,9 +1,9 @@
-// The arguments of the operator table's entries for what is cut into tensor chunks: sums of products, and
-// logits in pieces of the classes, one a chunk. The contracts are those of backend.h.
+// Arguments of the ops that work on tensor chunks: sums of products, and logits whose classes are split into
+// pieces, one piece per chunk. [Note: kernel contracts] in backend.h applies.
 //
-// A row of logits is known by three numbers, its statistics: the maximum m, s = sum exp(logit - m), and the
-// target's logit z, 0 where the target is not in the piece. Those of a row that does not count are 0. Of two
-// pieces beside each other: max(m), the sum of each s exp(m - max(m)), and the sum of z.
+// Three statistics describe a row of logits in a piece: the maximum m, the sum s of exp(logit - m), and the
+// target's logit z. z is 0 where the target is not in the piece. All three are 0 for a row that does not
+// count. Two neighbouring pieces combine to the larger m, the sum of s exp(m - larger m), and the sum of z.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace trireme {
 
-/// d = the sum of products, all of one shape and dtype. K of each is cut into `groups` equal ranges, each
-/// range is summed on its own, and these sums are added in one binary tree, in their order. With one group
-/// the bits are those of MatmulArgs for each product, and of AddArgs.
+/// d = the sum of products, all of one shape and dtype. K of each product is split into `groups` equal
+/// ranges. Each range is summed separately, and these sums are added in order in one binary tree. With one
+/// group, the bits equal MatmulArgs for each product followed by AddArgs.
 struct ProductSumArgs {
   static constexpr const char* kName = "product_sum";
   struct Factors {
@@ -26,8 +26,8 @@ struct ProductSumArgs {
   TensorView d;                   // [M, N] fp32
   Transpose transpose_b = Transpose::kNo;
   MathMode math = MathMode::kFp32;
-  int groups = 1;        // a power of two, which divides K
-  ConstTensorView bias;  // [N] fp32, or undefined: added to the first product
+  int groups = 1;        // a power of two that divides K
+  ConstTensorView bias;  // [N] fp32, or undefined; added to the first product
 };
 template <class Visit>
 void visit_views(ProductSumArgs& args, Visit visit) {
@@ -62,14 +62,14 @@ void visit_views(JoinLogitStatisticsArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.out);
 }
 
-/// SoftmaxCrossEntropyArgs for a piece of the classes, with one target a row, by the statistics of all
+/// SoftmaxCrossEntropyArgs for one piece of the classes, with one target a row. Uses the statistics of all
 /// pieces.
 struct PieceCrossEntropyArgs {
   static constexpr const char* kName = "piece_cross_entropy";
   TensorView logits;           // [M, V'], of classes [first_class, first_class + V')
   ConstTensorView targets;     // [M] int32; negative = ignored
   ConstTensorView statistics;  // [3, M] fp32, of all classes
-  TensorView loss;             // [] fp32: of all classes; or undefined
+  TensorView loss;             // [] fp32: over all classes; or undefined
   std::int64_t first_class = 0;
   float inv_num_targets = 1.0f;
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1

@@ -1,5 +1,5 @@
-// The arguments of the operator table's entries for images, NHWC: convolution, batch norm, rectifier,
-// pooling, and what makes tokens of images and one of all tokens. The contracts are those of backend.h.
+// Arguments of the image ops (NHWC): convolution, batch norm, ReLU, pooling. Also the ops that turn an image
+// into tokens and pool tokens into one. [Note: kernel contracts] in backend.h applies.
 #pragma once
 
 #include <compare>
@@ -9,17 +9,18 @@
 
 namespace trireme {
 
-/// If kYes, max(0, .) follows in the same pass.
+/// kYes applies max(0, .) in the same pass.
 enum class Rectify : std::uint8_t { kNo, kYes };
 
-/// Stride and zero padding of a convolution, the same along both sides of an image, and its groups.
+/// Stride, groups and zero padding of a convolution. Stride and padding are equal along both sides of an
+/// image.
 struct ConvGeometry {
   std::int64_t stride = 1, padding = 0, groups = 1;
   auto operator<=>(const ConvGeometry&) const = default;
 };
 
-/// y[b, i, j, o] = bias[o] + sum over r, s, c of x[b, i * stride + r - padding, ..., c] weight[o, c, r, s],
-/// channel o reading the c of its group alone. Images are NHWC, weights as in PyTorch.
+/// y[b, i, j, o] = bias[o] + sum over r, s, c of x[b, i * stride + r - padding, ..., c] weight[o, c, r, s].
+/// Channel o reads only the channels c of its group. Images are NHWC, weights as in PyTorch.
 struct Conv2dFwdArgs {
   static constexpr const char* kName = "conv2d_fwd";
   ConstTensorView x;       // [B, H, W, C]
@@ -63,8 +64,8 @@ void visit_views(Conv2dBwdWeightArgs& args, Visit visit) {
   visit(args.dweight, use_of(args.mode));
 }
 
-/// y = rectify((x - mean) * rstd * gamma + beta + residual), mean and biased variance of each channel over
-/// the rows (Ioffe & Szegedy 2015).
+/// y = rectify((x - mean) * rstd * gamma + beta + residual). mean and variance are per channel over the rows;
+/// the variance is the biased one (Ioffe & Szegedy 2015).
 struct BatchNormFwdArgs {
   static constexpr const char* kName = "batch_norm_fwd";
   ConstTensorView x;            // [..., C], M rows
@@ -72,7 +73,7 @@ struct BatchNormFwdArgs {
   ConstTensorView residual;     // like x, or undefined
   TensorView y;                 // like x
   TensorView mean, rstd;        // [C] fp32
-  TensorView variance;  // [C] fp32, or undefined: M / (M - 1) of the biased one (M = 1: the biased one)
+  TensorView variance;  // [C] fp32, or undefined: M / (M - 1) times the biased one (unchanged for M = 1)
   float epsilon = 1e-5f;
   Rectify rectify = Rectify::kNo;
 };
@@ -83,7 +84,7 @@ void visit_views(BatchNormFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y, args.mean, args.rstd, args.variance);
 }
 
-/// The same with given statistics.
+/// Batch norm with given statistics.
 struct BatchNormInferArgs {
   static constexpr const char* kName = "batch_norm_infer";
   ConstTensorView x;
@@ -100,12 +101,12 @@ void visit_views(BatchNormInferArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
-/// With g = dy where the rectifier let pass (y > 0), else 0: dresidual = g, dbeta = sum g,
-/// dgamma = sum g xhat, dx = gamma rstd (g - (dbeta + xhat dgamma) / M).
+/// With g = dy where the ReLU was active (y > 0), else 0: dresidual = g, dbeta = sum g, dgamma = sum g xhat,
+/// dx = gamma rstd (g - (dbeta + xhat dgamma) / M).
 struct BatchNormBwdArgs {
   static constexpr const char* kName = "batch_norm_bwd";
   ConstTensorView dy, x;        // [..., C]
-  ConstTensorView y;            // what fwd returned; wanted with a rectifier behind a residual alone
+  ConstTensorView y;            // the output of fwd; needed only for a ReLU behind a residual
   ConstTensorView gamma, beta;  // [C]
   ConstTensorView mean, rstd;   // [C] fp32
   TensorView dx;                // may be dy
@@ -118,7 +119,7 @@ struct BatchNormBwdArgs {
 template <class Visit>
 void visit_views(BatchNormBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kReadTwice>(visit, args.x);
-  // dresidual is read in place of dy and y once it is there.
+  // After dresidual is written, it is read in place of dy and y.
   const ViewUse gradient = args.dresidual.defined() ? ViewUse::kRead : ViewUse::kReadTwice;
   visit(args.dy, gradient);
   visit(args.y, gradient);
@@ -129,7 +130,7 @@ void visit_views(BatchNormBwdArgs& args, Visit visit) {
   visit(args.dbeta, use_of(args.dbeta_mode));
 }
 
-/// y = max(0, x); NaN passes. y may be x.
+/// y = max(0, x); NaN stays NaN. y may be x.
 struct ReluArgs {
   static constexpr const char* kName = "relu";
   ConstTensorView x;
@@ -153,18 +154,19 @@ void visit_views(ReluBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx);
 }
 
-/// A window that slides over an image, `padding` pixels beyond its borders.
+/// A sliding window over an image that reaches `padding` pixels beyond its borders.
 struct PoolWindow {
   std::int64_t height = 1, width = 1, stride = 1, padding = 0;
   bool operator==(const PoolWindow&) const = default;
 };
 
-/// y = the largest of the window, padding left out; the first of equals, and NaN before any number.
+/// y = the maximum of the window without its padding. NaN counts as the largest; the first of equal values
+/// wins.
 struct MaxPoolFwdArgs {
   static constexpr const char* kName = "max_pool_fwd";
   ConstTensorView x;  // [B, H, W, C]
   TensorView y;       // [B, (H + 2 padding - height) / stride + 1, ..., C]
-  TensorView place;   // like y, uint8, or undefined: row * width + column of it within the window
+  TensorView place;   // like y, uint8, or undefined: row * width + column of the maximum within the window
   PoolWindow window;  // of at most 256 pixels; padding at most half of it
 };
 template <class Visit>
@@ -185,7 +187,7 @@ void visit_views(MaxPoolBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx);
 }
 
-/// y = the sum of the window over its pixels, padding counted as zeros.
+/// y = the sum of the window divided by its number of pixels. Padding counts as zeros.
 struct AvgPoolFwdArgs {
   static constexpr const char* kName = "avg_pool_fwd";
   ConstTensorView x;
@@ -210,7 +212,7 @@ void visit_views(AvgPoolBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx);
 }
 
-/// y[b] = [first, x[b, 0], ..., x[b, N - 1]] + positions; without `first` y has the N tokens of x.
+/// y[b] = [first, x[b, 0], ..., x[b, N - 1]] + positions. Without `first`, y has the N tokens of x.
 struct TokenPositionsFwdArgs {
   static constexpr const char* kName = "token_positions_fwd";
   ConstTensorView x;          // [B, N, C]
@@ -224,11 +226,11 @@ void visit_views(TokenPositionsFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
-/// Sums over samples are added in their order.
+/// Sums over samples are added in sample order.
 struct TokenPositionsBwdArgs {
   static constexpr const char* kName = "token_positions_bwd";
   ConstTensorView dy;     // [B, T, C]
-  TensorView dx;          // [B, T - 1, C], or undefined: it is not wanted, or it is dy
+  TensorView dx;          // [B, T - 1, C], or undefined: not needed, or identical to dy
   TensorView dfirst;      // [C] fp32
   TensorView dpositions;  // [T, C] fp32
   GradientMode dfirst_mode = GradientMode::kIgnore;
@@ -263,7 +265,7 @@ struct SequencePoolBwdArgs {
   static constexpr const char* kName = "sequence_pool_bwd";
   ConstTensorView dy;       // [B, C]
   ConstTensorView x;        // [B, N, C]
-  ConstTensorView weights;  // [B, N] fp32, what fwd left
+  ConstTensorView weights;  // [B, N] fp32, from fwd
   TensorView dx;            // [B, N, C]
   TensorView dscores;       // [B, N]
 };

@@ -1,5 +1,5 @@
-// What a device that runs behind the host shows of the work that is enqueued on it: named ranges for the
-// vendor's profiler, and times on a rank's stream. Apart from Backend, as no op needs it.
+// Profiling marks for work on asynchronous devices: named ranges for the vendor's profiler, and times on a
+// rank's stream. Separate from Backend because no op needs them.
 #pragma once
 
 #include <memory>
@@ -10,39 +10,39 @@
 
 namespace trireme {
 
-/// Moments of a stream, for the time between them. Marks are enqueued like work: no call but read_ms() waits.
+/// Measures the time between marks on a stream. Marks are enqueued like work. Only read_ms() waits.
 class StreamClock {
  public:
   virtual ~StreamClock() = default;
-  /// Forgets all marks.
+  /// Removes all marks.
   virtual void clear() = 0;
-  /// Enqueues one. Must not be called while the stream is recorded: a mark is of one moment.
+  /// Enqueues a mark. Must not be called while the stream is being captured, as a mark is taken once.
   virtual void mark() = 0;
-  /// Milliseconds from each mark to the next; one fewer than there are marks. Waits for the last of them.
+  /// Milliseconds from each mark to the next: one value fewer than there are marks. Waits for the last mark.
   virtual std::vector<double> read_ms() = 0;
 };
 
 struct DeviceMarks {
-  /// Whether a profiler reads ranges; without one nobody need make their names. Does not change while the
-  /// process runs.
+  /// True while a profiler reads ranges. Otherwise their names need not be built. Constant for a process.
   bool (*has_reader)() = nullptr;
-  /// Ranges of the calling thread. A profiler shows them over the kernels that are enqueued within.
+  /// Ranges of the calling thread. A profiler shows them over the kernels that are enqueued inside.
   void (*begin_range)(const char* name) = nullptr;
   void (*end_range)() = nullptr;
   std::unique_ptr<StreamClock> (*make_clock)(const KernelContext& exec) = nullptr;
 };
 
-/// Null for devices whose work is done when a call returns: the host's clock says it all there.
+/// Null for synchronous devices, where the host's clock is enough.
 const DeviceMarks* device_marks_for(DeviceType type);
 
-/// The same of a rank's device, where it computes: a prediction counts, and shows nothing.
+/// The marks of a rank's device, or null where `backend` computes nothing asynchronously, such as the meta
+/// backend.
 inline const DeviceMarks* device_marks_of(const Backend& backend, const KernelContext& exec) {
   return backend.is_asynchronous() ? device_marks_for(exec.device.type) : nullptr;
 }
 
 const DeviceMarks& cuda_device_marks();  // in builds with TRIREME_CUDA
 
-/// A named range for profilers; nothing where none reads. `name()` is called only for a reader.
+/// A named range for profilers. Does nothing without a profiler; `name()` is then not called.
 class ProfiledRange {
  public:
   template <class Name>

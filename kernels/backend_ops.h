@@ -1,5 +1,5 @@
-// The arguments of the operator table's entries for rows of features: products, norms, attention, embeddings,
-// losses, and what is done element by element. The contracts are those of backend.h.
+// Arguments of the ops over rows of features: products, norms, attention, embeddings, losses, elementwise
+// ops. [Note: kernel contracts] in backend.h applies.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ struct MatmulArgs {
   Activation activation = Activation::kNone;
   TensorView pre_activation;  // [M, N], or undefined: receives the argument of the activation
   ConstTensorView residual;   // [M, N], or undefined: added after the activation; may be d itself
-  TensorView bias_grad;       // [M] fp32, or undefined; only with transpose_a: out of ColumnSumArgs for x = a
+  TensorView bias_grad;       // [M] fp32, or undefined; only with transpose_a: ColumnSumArgs::out of x = a
   GradientMode bias_grad_mode = GradientMode::kOverwrite;
-  // [] fp32, both or neither: a and b are e4m3 or e5m2 codes of numbers that are these times as large. All
-  // other views are then bf16, d may be fp32. No bias_grad.
+  // [] fp32, both defined or neither. If defined, a and b are e4m3 or e5m2 codes, and each code times its
+  // factor is the number. All other views are then bf16; d may be fp32. No bias_grad.
   ConstTensorView a_inverse_scale, b_inverse_scale;
 };
 template <class Visit>
@@ -51,7 +51,7 @@ void visit_views(ColumnSumArgs& args, Visit visit) {
   visit(args.out, use_of(args.mode));
 }
 
-/// y = act(x), where no matmul has it as its epilogue. y may be x.
+/// y = act(x), where no matmul applies it as an epilogue. y may be x.
 struct ActivationFwdArgs {
   static constexpr const char* kName = "activation_fwd";
   ConstTensorView x;
@@ -77,13 +77,13 @@ void visit_views(ActivationBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx);
 }
 
-/// y = (x - mean) * rstd * gamma + beta over the last dim; biased variance. Without mean and beta it is RMS
-/// norm (Zhang & Sennrich 2019): mean = 0, so rstd = 1 / sqrt(mean of x^2 + epsilon).
+/// y = (x - mean) * rstd * gamma + beta over the last dim, with the biased variance. Without mean and beta
+/// this is RMS norm (Zhang & Sennrich 2019): mean = 0 and rstd = 1 / sqrt(mean of x^2 + epsilon).
 struct LayerNormFwdArgs {
   static constexpr const char* kName = "layer_norm_fwd";
   ConstTensorView x;      // [M, C]
   ConstTensorView gamma;  // [C]
-  ConstTensorView beta;   // [C], or undefined, as mean is
+  ConstTensorView beta;   // [C], or undefined (mean is then undefined, too)
   TensorView y;           // [M, C]
   TensorView mean;        // [M] fp32, or undefined
   TensorView rstd;        // [M] fp32
@@ -117,17 +117,17 @@ void visit_views(LayerNormBwdArgs& args, Visit visit) {
   visit(args.dbeta, use_of(args.dbeta_mode));
 }
 
-/// The heads of packed rows [q | k | v]: H of queries, K of keys and as many of values, of D elements each.
+/// The heads of packed rows [q | k | v]: H query heads, K key heads and K value heads, of D elements each.
 struct PackedHeads {
   std::int64_t queries, keys, dim;
 
-  /// Heads of queries that read one head of keys: head h reads head h / group().
+  /// Query heads that read one key head: query head h reads key head h / group().
   std::int64_t group() const { return queries / keys; }
-  /// Elements of a row, and of its queries or its output.
+  /// Elements of a packed row, and elements of its queries or its output.
   std::int64_t packed() const { return (queries + 2 * keys) * dim; }
   std::int64_t width() const { return queries * dim; }
 };
-/// 0 heads of keys: as many as of queries.
+/// `keys` = 0 means as many key heads as query heads.
 inline PackedHeads packed_heads(std::int64_t row_elems, std::int64_t queries, std::int64_t keys) {
   if (keys == 0) keys = queries;
   return {queries, keys, row_elems / (queries + 2 * keys)};
@@ -137,15 +137,15 @@ PackedHeads packed_heads(const Args& args) {
   return packed_heads(args.qkv.shape[2], args.num_heads, args.num_kv_heads);
 }
 
-/// Softmax(scale Q K^T) V without ever holding [T, T] (Dao et al. 2022). Packed: qkv[b, t] = [q | k | v], H
-/// heads of q, K of k and of v (Ainslie et al. 2023), see PackedHeads. Dropout, when p > 0, drops
-/// probabilities: element index of (head, query, key) is (head * T + query) * T + key within its sample,
-/// drawn as in DropoutArgs.
+/// Softmax(scale Q K^T) V without storing [T, T] (Dao et al. 2022). Rows are packed, qkv[b, t] = [q | k | v],
+/// with H heads of q and K heads each of k and v (Ainslie et al. 2023): see PackedHeads. With dropout, p > 0,
+/// probabilities are dropped. (head, query, key) has the element index (head * T + query) * T + key within
+/// its sample, drawn as in DropoutArgs.
 ///
-/// [Note: documents of a row] With key_bounds the T tokens of a sample are a sequence of documents, and a
-/// token sees those of its own: key_bounds[b, t] is [first, end) of the document of token t, first <= t <
-/// end. Packed rows and padding are the same then: a padding token is a document of one token, which no other
-/// token sees.
+/// [Note: documents of a row] With key_bounds, the T tokens of a sample are a sequence of documents, and a
+/// token attends only to its own document. key_bounds[b, t] is the range [first, end) of the document of
+/// token t, with first <= t < end. Packed rows and padding then need one mechanism: a padding token is a
+/// document of one token, invisible to all others.
 struct AttentionFwdArgs {
   static constexpr const char* kName = "attention_fwd";
   ConstTensorView qkv;   // [B, T, (H + 2 K) D]
@@ -167,7 +167,7 @@ void visit_views(AttentionFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.out, args.lse);
 }
 
-/// The gradient of a head of k or v is the sum over the heads of q that read it, in their order.
+/// The gradient of a key or value head is the sum over the query heads that read it, in their order.
 struct AttentionBwdArgs {
   static constexpr const char* kName = "attention_bwd";
   ConstTensorView dout, qkv, out;  // [B, T, H D], [B, T, (H + 2 K) D], [B, T, H D]
@@ -189,9 +189,9 @@ void visit_views(AttentionBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dqkv);
 }
 
-/// Decoding: the attention of the T newest tokens to those before them and to each other, causal. Writes
-/// their keys and values at [first, first + T) of `keys` and `values`, which hold the earlier ones; sums are
-/// fp32, and kTf32 may round q, k and v. An undefined `out`: keys and values are kept, nothing else.
+/// Decoding: causal attention of the T newest tokens to the earlier ones and to each other. Writes their keys
+/// and values to [first, first + T) of `keys` and `values`, which hold the earlier tokens. Sums are fp32;
+/// kTf32 may round q, k and v. With `out` undefined, only keys and values are stored.
 struct AttentionCachedArgs {
   static constexpr const char* kName = "attention_cached";
   ConstTensorView qkv;      // [B, T, (H + 2 K) D]
@@ -210,15 +210,16 @@ void visit_views(AttentionCachedArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.out);
 }
 
-/// How fast the pairs of a head turn: pair i by t * frequencies[i] radians at position t (Su et al. 2021).
+/// Rotation speed of the pairs of a head: pair i turns by t * frequencies[i] radians at position t (Su et al.
+/// 2021).
 struct RopeFrequencies {
   static constexpr int kMaxPairs = 128;
   int num_pairs = 0;  // head_dim / 2
   double frequencies[kMaxPairs] = {};
 };
 
-/// Rotary positions of packed rows as attention reads them: elements i and i + D / 2 of every head of q and k
-/// are a pair (x, y), which turns to (x cos a - y sin a, y cos a + x sin a); v is copied.
+/// Rotary positions of packed rows as attention reads them. Elements i and i + D / 2 of every head of q and k
+/// form a pair (x, y), which becomes (x cos a - y sin a, y cos a + x sin a). v is copied.
 struct RopeFwdArgs {
   static constexpr const char* kName = "rope_fwd";
   ConstTensorView qkv;   // [B, T, (H + 2 K) D]
@@ -234,7 +235,7 @@ void visit_views(RopeFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.out);
 }
 
-/// Turns the gradients of q and k back.
+/// Rotates the gradients of q and k back.
 struct RopeBwdArgs {
   static constexpr const char* kName = "rope_bwd";
   ConstTensorView dout;  // [B, T, (H + 2 K) D]
@@ -273,8 +274,8 @@ void visit_views(SwigluBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx);
 }
 
-/// x[b, t] = table[tokens[b, t]] (+ positions[t]). With first_id >= 0 the table is a piece of a larger one:
-/// it has ids [first_id, first_id + V), what it has not is 0, and the result is added to x.
+/// x[b, t] = table[tokens[b, t]] (+ positions[t]). With first_id >= 0 the table is a piece of a larger one
+/// that holds ids [first_id, first_id + V). Other ids give 0, and the result is added to x.
 struct EmbeddingFwdArgs {
   static constexpr const char* kName = "embedding_fwd";
   ConstTensorView tokens;      // [B, T] int32, each in [0, V)
@@ -291,14 +292,14 @@ void visit_views(EmbeddingFwdArgs& args, Visit visit) {
   visit(args.x, args.first_id < 0 ? ViewUse::kWrite : ViewUse::kUpdate);
 }
 
-/// Rows are added in token order; rows that no token names are zero (kOverwrite) or untouched (kAccumulate).
-/// Of a piece of a table, as in EmbeddingFwdArgs, other ids are passed over.
+/// Rows are added in token order. Rows without a token are zeroed (kOverwrite) or untouched (kAccumulate).
+/// For a piece of a table, as in EmbeddingFwdArgs, ids of other pieces are skipped.
 struct EmbeddingBwdArgs {
   static constexpr const char* kName = "embedding_bwd";
   ConstTensorView dx;      // [B, T, C]
   ConstTensorView tokens;  // [B, T] int32
   TensorView dtable;       // [V, C] fp32, or undefined
-  TensorView dpositions;   // [>= T, C] fp32, or undefined; rows >= T as rows without token
+  TensorView dpositions;   // [>= T, C] fp32, or undefined; rows >= T count as rows without a token
   GradientMode dtable_mode = GradientMode::kOverwrite;
   GradientMode dpositions_mode = GradientMode::kOverwrite;
   std::int64_t first_id = -1;  // of a piece
@@ -310,15 +311,15 @@ void visit_views(EmbeddingBwdArgs& args, Visit visit) {
   visit(args.dpositions, use_of(args.dpositions_mode));
 }
 
-/// What dropout keeps or drops as one.
+/// The unit that dropout keeps or drops.
 enum class DropUnit : std::uint8_t {
   kElement,
   kSample,  // stochastic depth (Huang et al. 2016): the first element of a sample decides for all
 };
 
-/// y = keep ? x / (1 - p) : 0 (+ residual). Dim 0 of x is the sample; element e of global sample s is kept
-/// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. Of a part of each sample, its elements from
-/// `first_elem` on. Applied to dy, without residual, it is its own backward.
+/// y = keep ? x / (1 - p) : 0 (+ residual). Dim 0 of x is the sample. Element e of global sample s is kept
+/// when uniform_from_bits(rng.draw(s, e / 4)[e % 4]) >= p. If x holds only part of each sample, `first_elem`
+/// is the index of its first element. Applied to dy without residual, the op is its own backward.
 struct DropoutArgs {
   static constexpr const char* kName = "dropout";
   ConstTensorView x;         // [B, ...]
@@ -336,11 +337,12 @@ void visit_views(DropoutArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
-/// loss = inv_num_targets * sum over rows of their losses, rows added in order. A row with K targets t_k >= 0
-/// of weights w_k (1 without target_weights; a negative target has weight 0), W their sum, and s =
-/// label_smoothing has the loss (1 - s) sum_k w_k -log p[t_k] + s W mean_j -log p[j], p = softmax(logits).
-/// With write_gradient, logits become gradient_scale * d loss / d logits in place, scaled before they are
-/// rounded to the dtype of the logits.
+/// loss = inv_num_targets * sum of the rows' losses, added in row order. A row has K targets t_k >= 0 with
+/// weights w_k. Weights are 1 without target_weights, and 0 for a negative target. With W the sum of the
+/// weights, s = label_smoothing and p = softmax(logits), the row's loss is
+///   (1 - s) sum_k w_k -log p[t_k] + s W mean_j -log p[j].
+/// With write_gradient, logits become gradient_scale * d loss / d logits in place. The scale is applied
+/// before rounding to the dtype of the logits.
 struct SoftmaxCrossEntropyArgs {
   static constexpr const char* kName = "softmax_cross_entropy";
   TensorView logits;               // [M, V]
@@ -349,7 +351,7 @@ struct SoftmaxCrossEntropyArgs {
   TensorView loss;                 // [] fp32
   float inv_num_targets = 1.0f;    // usually 1 / (tokens of the global batch)
   float label_smoothing = 0.0f;    // in [0, 1)
-  ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scaler's factor; not part of the loss
+  ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scale; not applied to `loss`
   bool write_gradient = false;
 };
 template <class Visit>
@@ -384,16 +386,16 @@ void visit_views(CastArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
-/// y = fp8 codes of x, and the factor that makes them x's numbers again: see [Note: fp8] in
-/// runtime/base/fp8.h. The scale is that of the largest maximum in `history`; of x's own where there is none
-/// yet.
+/// y = fp8 codes of x, with the factor that maps codes back to numbers: see [Note: fp8] in
+/// runtime/base/fp8.h. The scale comes from the largest maximum in `history`, or from x itself while the
+/// history is empty.
 struct QuantizeArgs {
   static constexpr const char* kName = "quantize";
   ConstTensorView x;
-  ConstTensorView history;   // [kFp8HistoryElems] fp32, or undefined: none yet
+  ConstTensorView history;   // [kFp8HistoryElems] fp32, or undefined: empty
   TensorView y;              // as x, e4m3 or e5m2
   TensorView inverse_scale;  // [] fp32
-  TensorView amax;           // [] fp32, or undefined: becomes the larger of it and the largest |x|
+  TensorView amax;           // [] fp32, or undefined: becomes max(amax, largest |x|)
 };
 template <class Visit>
 void visit_views(QuantizeArgs& args, Visit visit) {

@@ -1,14 +1,14 @@
-// Choices among the algorithms that a library has for products of matrices, measured on a card.
+// Measured choices among the matrix product algorithms of a library.
 //
-// [Note: measured products] A library proposes several algorithms for a product, the best first by its
-// heuristics. A measurement may find another one faster, and takes it where it is kProductMargin faster than
-// the first. It sums in another order, so last bits differ; and another measurement may decide otherwise. So
-// one rank measures, once, before the job's first step; the table of its choices goes to all ranks, into
-// checkpoints and to the output folder, and is what a resumed job reads. It names all products that were
-// measured, those whose first proposal stays, too. A product that it does not name goes by the heuristics.
+// [Note: measured products] For each product a library proposes several algorithms, ordered by its
+// heuristics. A measurement replaces the first proposal by another one that is faster by kProductMargin.
+// Algorithms sum in different orders, so last bits differ, and a second measurement may decide differently.
+// Therefore one rank measures once, before the job's first step. Its table of choices goes to all ranks, into
+// checkpoints and to the output folder, and a resumed job reads it. The table holds every measured product,
+// including those that keep the first proposal. Products outside the table follow the heuristics.
 //
-// An algorithm is known by the 64 bytes that the library describes it with. They mean the same for the same
-// version of the library on cards of the same kind only, which the table's owner has to compare.
+// An algorithm is identified by the 64 bytes in which the library describes it. These bytes are valid only
+// for the same library version on the same kind of card. The owner of the table compares both.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@
 
 namespace trireme {
 
-/// The library's work after the product.
+/// Work that the library does after the product.
 enum class Epilogue : std::uint8_t {
   kNone,
   kBias,
@@ -39,12 +39,12 @@ inline constexpr std::string_view kEpilogueNames[] = {"none",      "bias",     "
 struct Product {
   std::int64_t m = 0, n = 0, k = 0;
   Transpose transpose_a = Transpose::kNo, transpose_b = Transpose::kNo;
-  DType in = DType::kFloat32, out = DType::kFloat32;  // fp8: `in` is a's, b is e4m3
+  DType in = DType::kFloat32, out = DType::kFloat32;  // fp8: `in` is the dtype of a; b is e4m3
   MathMode math = MathMode::kFp32;
   Epilogue epilogue = Epilogue::kNone;
   bool add_c = false;                     // beta = 1; only without activation
-  std::int64_t a_pitch = 0, b_pitch = 0;  // elements from a row in memory to the next; 0: as long as rows are
-  int alignment = 256;                    // that all pointers have, in bytes; a power of 2 of at most 256
+  std::int64_t a_pitch = 0, b_pitch = 0;  // elements between rows in memory; 0: the row's length
+  int alignment = 256;                    // of all pointers, in bytes; a power of 2 up to 256
   auto operator<=>(const Product&) const = default;
 };
 
@@ -56,36 +56,35 @@ using ProductAlgorithm = std::array<std::uint64_t, 8>;
 struct ProductChoice {
   ProductAlgorithm algorithm{};
   std::string description;  // "id 66, tile 20, stages 36, splits 4 in place"
-  int candidate = 0;        // among those that ran: 0 is the heuristics' first
+  int candidate = 0;        // index among the algorithms that ran; 0 is the heuristics' first
   int num_candidates = 1;
-  double us = 0, first_us = 0;  // of one call; of the heuristics' first
+  double us = 0, first_us = 0;  // one call; one call of the heuristics' first
   bool operator==(const ProductChoice&) const = default;
 };
 
-/// By product, with an alignment of at most kMeasuredAlignment.
+/// Keyed by product, with an alignment of at most kMeasuredAlignment.
 using ProductTable = std::map<Product, ProductChoice>;
 
-/// A product's alignment is asked for up to what every allocation has: beyond, addresses differ from run to
-/// run.
+/// Alignment is capped at the alignment of every allocation. Beyond that, addresses differ between runs.
 inline constexpr int kMeasuredAlignment = static_cast<int>(Allocator::kAlignment);
-/// By how much of its time another algorithm has to be faster than the heuristics' first.
+/// Fraction of time by which another algorithm must beat the heuristics' first.
 inline constexpr double kProductMargin = 0.03;
 
 /// The choices of one stream's library. See [Note: measured products].
 class ProductChoices {
  public:
-  /// Products that have not run on the stream yet go by `table` from now on.
+  /// Uses `table` for products that have not yet run on the stream.
   void use(ProductTable table);
-  /// Products that have not run yet, and are not in the table, are measured when they first run, on their
-  /// operands: results that are added to are lost. Waits for the stream.
+  /// Measures each product outside the table at its first run, on its own operands. A result that the product
+  /// should have added to is lost. Waits for the stream.
   void measure() { measures_ = true; }
 
   bool measures() const { return measures_; }
   bool is_active() const { return measures_ || uses_; }
-  /// Null where the table does not name it, which is said once, of the first.
+  /// Null if the table lacks the product. The first miss is logged.
   const ProductChoice* find(const Product& product);
   void add(const Product& product, ProductChoice choice);
-  /// Those given, and those measured since.
+  /// The given choices and those measured since.
   const ProductTable& table() const { return table_; }
 
  private:

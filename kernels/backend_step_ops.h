@@ -1,5 +1,5 @@
-// The arguments of the operator table's entries for the end of a step: gradient norm, loss scale, optimizers,
-// running statistics. The contracts are those of backend.h.
+// Arguments of the ops at the end of a step: gradient norm, loss scale, optimizers, running statistics.
+// [Note: kernel contracts] in backend.h applies.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,8 @@
 
 namespace trireme {
 
-// [Note: gradient norm] Sums of squares of fixed blocks of kNormBlock elements; every parameter starts at a
-// multiple of kNormBlock, so the blocks, and the order in which they are added, are the same for every
-// sharding.
+// [Note: gradient norm] Squares are summed in fixed blocks of kNormBlock elements. Every parameter starts at
+// a multiple of kNormBlock, so the blocks and their order of addition are the same for every sharding.
 inline constexpr std::int64_t kNormBlock = 1024;
 
 /// partials[i] = sum of squares of x[i * kNormBlock ...), in a fixed order, in fp32.
@@ -25,9 +24,9 @@ void visit_views(SquaredNormBlocksArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.partials);
 }
 
-/// With s = *gradient_scale, the factor that the gradients carry: norm = sqrt(sum of partials, in order, in
-/// fp64) / s; clip = min(1, max_norm / (norm + 1e-6)) / s, or 1 / s when max_norm <= 0. So clip * gradient is
-/// both unscaled and clipped. Not finite partials give a norm that is not finite.
+/// With s = *gradient_scale, the loss scale that the gradients carry: norm = sqrt(sum of partials, in order,
+/// in fp64) / s; clip = min(1, max_norm / (norm + 1e-6)) / s, or 1 / s when max_norm <= 0. clip * gradient is
+/// therefore both unscaled and clipped. Non-finite partials give a non-finite norm.
 struct ClipCoefficientArgs {
   static constexpr const char* kName = "clip_coefficient";
   ConstTensorView partials;  // [k] fp32
@@ -41,13 +40,14 @@ void visit_views(ClipCoefficientArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.norm, args.clip);
 }
 
-/// The fate of a step, decided on the device (GradScaler's rule, Micikevicius et al. 2018):
+/// Updates the loss scale and decides on the device whether the step is skipped (GradScaler's rule,
+/// Micikevicius et al. 2018):
 ///   skip = norm is not finite
 ///   skip:  skipped_in_a_row += 1, clean_steps = 0, scale *= backoff_factor
 ///   clean: skipped_in_a_row = 0, step += 1, clean_steps += 1; at growth_interval: scale *= growth_factor
 ///          (unless that is infinite), clean_steps = 0
-/// Without `scale` (undefined, as clean_steps is then) only skip, skipped_in_a_row and step are written. A
-/// growth_interval of 0 leaves a static scale as it is.
+/// If `scale` and clean_steps are undefined, only skip, skipped_in_a_row and step are written. A
+/// growth_interval of 0 keeps a static scale.
 struct UpdateLossScaleArgs {
   static constexpr const char* kName = "update_loss_scale";
   ConstTensorView norm;                                  // [] fp32
@@ -75,7 +75,7 @@ struct AdamWArgs {
   TensorView working;  // [n] compute dtype, or undefined when the master is the working copy: p - center
   ConstTensorView lr, clip;  // [] fp32
   ConstTensorView step;      // [] int32: t, 1 for the first update
-  ConstTensorView skip;      // [] int32, or undefined: nothing is written when it is not 0
+  ConstTensorView skip;      // [] int32, or undefined; a nonzero value skips all writes
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0.0f;
   float working_center = 0.0f;
 };
@@ -89,7 +89,7 @@ void visit_views(AdamWArgs& args, Visit visit) {
 
 /// Lion (Chen et al. 2023), decoupled decay:
 ///   g = clip * grad;  p -= lr * decay * p;  p -= lr * sign(b1 m + (1-b1) g);  m = b2 m + (1-b2) g
-/// The sign of 0 is 0, of NaN it is NaN.
+/// The sign of 0 is 0; the sign of NaN is NaN.
 struct LionArgs {
   static constexpr const char* kName = "lion";
   TensorView param, exp_avg;       // [n] fp32
@@ -127,7 +127,7 @@ void visit_views(SgdArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.lr, args.clip, args.step, args.skip);
 }
 
-/// The matrix that Muon makes orthogonal (Jordan et al. 2024, as in torch.optim.Muon):
+/// Momentum of Muon, and the matrix to orthogonalise (Jordan et al. 2024, as in torch.optim.Muon):
 ///   g = clip * grad;  m += (1 - momentum) (g - m);  update = nesterov ? g + momentum (m - g) : m
 struct MuonMomentumArgs {
   static constexpr const char* kName = "muon_momentum";
@@ -135,7 +135,7 @@ struct MuonMomentumArgs {
   TensorView update;           // [n] fp32
   ConstTensorView grad;        // [n] fp32, fp16 or bf16
   ConstTensorView clip;        // [] fp32
-  ConstTensorView skip;  // [] int32, or undefined: the buffer stays, and the update is 0, when it is not 0
+  ConstTensorView skip;        // [] int32, or undefined; nonzero: buffer unchanged, update = 0
   float momentum = 0.95f;
   bool nesterov = true;
 };
@@ -146,7 +146,8 @@ void visit_views(MuonMomentumArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.grad, args.clip, args.skip);
 }
 
-/// factor = 1 / max(sqrt(sum of partials, in order, in fp64), epsilon): of squares as of SquaredNormBlocks.
+/// factor = 1 / max(sqrt(sum of partials, in order, in fp64), epsilon). `partials` come from
+/// SquaredNormBlocks.
 struct InverseNormArgs {
   static constexpr const char* kName = "inverse_norm";
   ConstTensorView partials;  // [k] fp32
@@ -178,7 +179,7 @@ struct MoveAverageArgs {
   TensorView value;        // [n] fp32
   ConstTensorView sample;  // [n] fp32
   float momentum = 0.1f;
-  ConstTensorView skip;  // [] int32, or undefined: nothing is written when it is not 0
+  ConstTensorView skip;  // [] int32, or undefined; a nonzero value skips all writes
 };
 template <class Visit>
 void visit_views(MoveAverageArgs& args, Visit visit) {
@@ -186,16 +187,15 @@ void visit_views(MoveAverageArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.sample, args.skip);
 }
 
-/// The maxima of a step enter the histories of fp8 operands: see [Note: fp8] in runtime/base/fp8.h. What a
-/// history of column range [i E, (i + 1) E), E = kFp8HistoryElems, gains is the largest of column
-/// `first_column` + i E of all samples.
+/// Appends the maxima of a step to the histories of fp8 operands: see [Note: fp8] in runtime/base/fp8.h. With
+/// E = kFp8HistoryElems, history i gets the largest value over all samples in column `first_column` + i E.
 struct MoveMaximaArgs {
   static constexpr const char* kName = "move_maxima";
   TensorView histories;     // [n, E] fp32
   ConstTensorView samples;  // [micro-batches, columns] fp32
   std::int64_t first_column = 0;
-  TensorView num_clipped;  // [] int32: += histories whose tensor was clipped in this step
-  ConstTensorView skip;    // [] int32, or undefined: nothing is written when it is not 0
+  TensorView num_clipped;  // [] int32: += number of histories whose tensor was clipped in this step
+  ConstTensorView skip;    // [] int32, or undefined; a nonzero value skips all writes
 };
 template <class Visit>
 void visit_views(MoveMaximaArgs& args, Visit visit) {

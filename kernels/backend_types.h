@@ -1,4 +1,4 @@
-// The arguments that every entry of the operator table gets, and the choices that several of them share.
+// The context that every kernel gets, and the enums that several structs of arguments share.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +18,31 @@ struct KernelContext {
   Allocator* allocator = nullptr;  // for MemoryCategory::kWorkspace
 };
 
-/// The treatment of a gradient that a kernel computes for memory that lasts longer than itself.
+/// How a kernel stores a gradient into memory that outlives the call.
 enum class GradientMode : std::uint8_t {
-  kIgnore,      // not wanted, the view is undefined
+  kIgnore,      // not needed; the view is undefined
   kOverwrite,   // view = gradient
   kAccumulate,  // view += gradient
 };
 
 enum class Transpose : std::uint8_t { kNo, kYes };
 
-/// The rounding of fp32 inputs of a product; 16-bit inputs are always exact.
+/// The rounding of fp32 inputs of a product. 16-bit inputs are always exact.
 enum class MathMode : std::uint8_t {
   kFp32,  // as they are
   kTf32,  // rounded to 10 mantissa bits (to nearest, ties to even), accumulated in fp32
 };
 
-// [Note: tensors of a call] Beside each struct of arguments stands visit_views(args, visit): visit(view, use)
-// for every tensor of the call, undefined ones too; the operands that name its size come first. Whoever
-// counts what a call moves, or calls it on other memory, asks it. `args` is no const: views may be given
-// other memory.
+// [Note: tensors of a call] Every struct of arguments has a function visit_views(args, visit), which calls
+// visit(view, use) for each tensor of the call, undefined ones included. The operands that define the size
+// come first. It is used to count the traffic of a call, and to run a call on other memory. `args` is not
+// const, so that views may be redirected.
 
-/// The traffic of a tensor of a call, whatever kernel computes it.
+/// The traffic of a tensor of a call, independent of the kernel.
 enum class ViewUse : std::uint8_t {
   kRead,
-  kReadTwice,  // statistics of all of it are needed before the first result
-  kReadRows,   // those that tokens name: as many as the result has
+  kReadTwice,  // statistics over all of it are needed before the first result
+  kReadRows,   // only the rows that tokens select, as many as the result has
   kWrite,
   kUpdate,  // read and written
 };

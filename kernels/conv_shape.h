@@ -1,4 +1,5 @@
-// The extents of a convolution, as backends cut it and know it by. `Int` is what their kernels count in.
+// The extents of a convolution, which backends use to split the work and as a cache key. `Int` is the integer
+// type of their kernels.
 #pragma once
 
 #include <fmt/core.h>
@@ -17,7 +18,7 @@ struct ConvExtents {
   Int out_height = 0, out_width = 0, outputs = 0;
   Int kernel_height = 0, kernel_width = 0;
   Int stride = 1, padding = 0, groups = 1;
-  Int in_group = 0, out_group = 0;  // channels and outputs of a group
+  Int in_group = 0, out_group = 0;  // channels and outputs of one group
   bool has_bias = false;
   auto operator<=>(const ConvExtents&) const = default;
 
@@ -36,7 +37,8 @@ struct ConvExtents {
   }
 };
 
-/// Of a call: x [B, H, W, C], weight [O, C / groups, R, S], y [B, H', W', O], which fit each other and `Int`.
+/// Extents of a call with x [B, H, W, C], weight [O, C / groups, R, S] and y [B, H', W', O]. The shapes must
+/// match each other and fit `Int`.
 template <class Int>
 ConvExtents<Int> conv_extents(const Shape& x, const Shape& weight, const Shape& y, const ConvGeometry& g) {
   assert(x.rank() == 4 && weight.rank() == 4 && y.rank() == 4);

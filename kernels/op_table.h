@@ -1,5 +1,5 @@
-// A table of kernels keyed by the type of their arguments. An op is its struct of arguments: the list of
-// those types is the list of ops, from which a backend's table, the meta backend and the tests are made.
+// A table of kernels keyed by the type of their arguments. Each op is identified by its struct of arguments.
+// The list of these types defines the ops, and backends, the meta backend and the tests iterate over it.
 #pragma once
 
 #include "kernels/backend_types.h"
@@ -10,7 +10,7 @@ namespace trireme {
 template <class Args>
 using Kernel = void (*)(const KernelContext& exec, const Args& args);
 
-/// Stands for an op where none is run.
+/// A tag for an op, for iteration without a call.
 template <class A>
 struct Op {
   using Args = A;

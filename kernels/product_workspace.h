@@ -1,6 +1,6 @@
-// The workspace of matrix products and convolutions on cuda that the shapes decide: kernels/cuda takes it,
-// and the meta backend counts it for jobs that will run there. What cuBLASLt and cuDNN's engines take for
-// themselves is not known before they are asked, and not counted: at most 32 MiB and 1 GiB.
+// The workspace of matrix products and convolutions on cuda. It depends on the shapes. kernels/cuda allocates
+// it, and the meta backend counts it when it predicts the memory of a CUDA job. The internal workspaces of
+// cuBLASLt and of cuDNN's engines, at most 32 MiB and 1 GiB, depend on the library and are not counted.
 #pragma once
 
 #include <algorithm>
@@ -12,27 +12,27 @@
 
 namespace trireme {
 
-/// What the allocator charges for a workspace.
+/// Allocated bytes for a workspace of `bytes`, rounded as by the allocator.
 inline std::int64_t charged_bytes(std::int64_t bytes) {
   return static_cast<std::int64_t>(Allocator::rounded(static_cast<std::size_t>(bytes)));
 }
 
-/// Extents that cuBLASLt multiplies in fp8; others run in bf16.
+/// True where cuBLASLt can multiply these extents in fp8. Other extents run in bf16.
 constexpr bool takes_fp8_extents(std::int64_t m, std::int64_t n, std::int64_t k) {
   return m % 16 == 0 && n % 16 == 0 && k % 16 == 0;
 }
 
-/// True where the activation may run inside of the library's kernel. Not in fp32: how the library rounds its
-/// tanh is not documented, and fp32 results are held to 1e-5.
+/// True where the activation may run inside the library's kernel. Not in fp32: the rounding of the library's
+/// tanh is undocumented, and fp32 results must match to 1e-5.
 inline bool library_may_activate(const MatmulArgs& args) {
   const bool is_exact = args.a.dtype == DType::kFloat32 && args.math == MathMode::kFp32;
   return !is_exact && !args.a_inverse_scale.defined() && args.activation == Activation::kGeluTanh &&
          !args.residual.defined() && args.d.shape[1] % 8 == 0;
 }
 
-/// The bytes that a product holds beside its tensors while it runs, where the library does not refuse it:
-/// fp8 codes that are transposed, or decoded to bf16; and the product in fp32 where the library does not do
-/// all that follows it.
+/// Bytes that a product allocates beside its tensors, unless the library refuses it. They hold fp8 codes that
+/// are transposed or decoded to bf16, and the product in fp32 where the library cannot apply the whole
+/// epilogue.
 inline std::int64_t matmul_workspace(const MatmulArgs& args) {
   const bool has_a_down = args.transpose_a == Transpose::kYes,
              has_b_down = args.transpose_b == Transpose::kNo;
@@ -57,7 +57,7 @@ inline std::int64_t matmul_workspace(const MatmulArgs& args) {
   return bytes + charged_bytes(m * n * std::int64_t{sizeof(float)});
 }
 
-/// Nodes of the tree that wait beside the result while a sum of products is made.
+/// Partial sums of the tree that are alive, besides the result, during a sum of products.
 inline int product_sum_waiting(const ProductSumArgs& args) {
   return std::bit_width(args.products.size() * static_cast<std::size_t>(args.groups)) - 1;
 }
@@ -65,25 +65,25 @@ inline std::int64_t product_sum_workspace(const ProductSumArgs& args) {
   return product_sum_waiting(args) * charged_bytes(args.d.num_elems() * std::int64_t{sizeof(float)});
 }
 
-/// A pixel of y is a pixel of x times the weight.
+/// True for a 1 x 1 convolution: a matrix product of all pixels.
 inline bool is_product(const Shape& weight, const ConvGeometry& geometry) {
   return weight[2] == 1 && weight[3] == 1 && geometry.stride == 1 && geometry.padding == 0 &&
          geometry.groups == 1;
 }
 
-/// A pixel of y is a pixel of x times the weight, and others of x are left out: see [Note: strided pixels] in
+/// True for a 1 x 1 convolution with stride, which skips pixels of x: see [Note: strided pixels] in
 /// kernels/cuda/conv/strided_pixel_conv.h.
 inline bool is_strided_product(const Shape& weight, const ConvGeometry& geometry) {
   return weight[2] == 1 && weight[3] == 1 && geometry.stride > 1 && geometry.padding == 0 &&
          geometry.groups == 1;
 }
 
-/// Convolutions that can be products of gathered windows: see [Note: gathered windows] in
-/// kernels/cuda/conv/gathered_conv.h. In fp32 the native kernels are as good.
+/// True where a convolution can run as a product of gathered windows: see [Note: gathered windows] in
+/// kernels/cuda/conv/gathered_conv.h. In fp32, the native kernels are as fast.
 inline bool may_gather(const ConvGeometry& geometry, DType dtype) {
   return size_bytes(dtype) == 2 && geometry.groups == 1;
 }
-/// Forward and weight gradient of images of few channels are.
+/// True where forward and weight gradient gather windows: images with few channels.
 inline bool gathers_windows(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
   return may_gather(geometry, dtype) && weight[1] < 8 && weight.num_elems() > 0;
 }
@@ -94,8 +94,8 @@ struct WindowTiles {
   static constexpr std::int64_t kGradientBlocks = 3 * 132;
 
   std::int64_t row_factors;        // S C, made even
-  std::int64_t factors;            // of a window: rows of them, made a multiple of 16
-  std::int64_t patch_rows, pitch;  // of the pixels that a tile sees; a row's elements, even
+  std::int64_t factors;            // of a window: row_factors a row, made a multiple of 16
+  std::int64_t patch_rows, pitch;  // of the pixels that a tile reads; elements of a row, even
   std::int64_t tiles_high, tiles_wide;
 
   WindowTiles(const Shape& weight, const ConvGeometry& geometry, const Shape& y)
@@ -111,7 +111,7 @@ struct WindowTiles {
   std::int64_t weight_bytes(std::int64_t outputs) const {
     return output_tiles(outputs) * kOutputs * factors * 2;
   }
-  /// Of a tile of outputs. All together are kGradientBlocks, where each may have one.
+  /// Blocks for one tile of outputs. At most kGradientBlocks in total, but at least one per tile.
   std::int64_t gradient_blocks(std::int64_t images, std::int64_t outputs) const {
     const std::int64_t most = std::max(std::int64_t{1}, kGradientBlocks / output_tiles(outputs));
     return std::min(images * tiles_high * tiles_wide, most);
@@ -121,23 +121,24 @@ struct WindowTiles {
            std::int64_t{sizeof(float)};
   }
 };
-/// Convolutions that gathers_windows() names and that need not gather, on cards from sm_80 on.
+/// Cases of gathers_windows() that can use tiles instead, on cards from sm_80 on.
 inline bool takes_window_tiles(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
   constexpr std::int64_t kMostOutputTiles = 65535;  // blocks in the y direction
   const WindowTiles tiles(weight, geometry, Shape{1, 1, 1, 1});
   return gathers_windows(weight, geometry, dtype) && tiles.fit() &&
          tiles.output_tiles(weight[0]) <= kMostOutputTiles;
 }
-/// So are weight gradients that cuDNN is not asked for: see [Note: defects of cuDNN's convolutions].
+/// Weight gradients that gather windows, including cases not given to cuDNN: see
+/// [Note: defects of cuDNN's convolutions].
 inline bool gathers_gradient(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
   const bool is_padded_pixel = weight[2] == 1 && weight[3] == 1 && geometry.padding > 0;
   return gathers_windows(weight, geometry, dtype) || (may_gather(geometry, dtype) && is_padded_pixel);
 }
-/// Elements of a gathered window: R S C, and zeros up to what tensor cores read 16 bytes at a time.
+/// Elements of a gathered window: R S C, padded with zeros so that tensor cores can read 16 bytes at a time.
 inline std::int64_t window_pitch(const Shape& weight) {
   return (weight[1] * weight[2] * weight[3] + 7) / 8 * 8;
 }
-/// The windows that are gathered at a time, of `pixels`: 32 MiB of them.
+/// The number of windows, out of `pixels`, gathered at a time: 32 MiB.
 inline std::int64_t window_chunk(std::int64_t pixels, std::int64_t pitch, DType dtype) {
   constexpr std::int64_t kBytes = std::int64_t{32} << 20, kStep = 64;
   return std::min(pixels, std::max(kStep, kBytes / (pitch * size_bytes(dtype)) / kStep * kStep));
@@ -147,14 +148,15 @@ inline std::int64_t windows_bytes(const Shape& weight, const Shape& y, DType dty
   return charged_bytes(window_chunk(y[0] * y[1] * y[2], pitch, dtype) * pitch * size_bytes(dtype));
 }
 
-/// The channels of the images that cuDNN is asked about for images of `dtype`: see [Note: padded channels] in
+/// The number of image channels passed to cuDNN for images of `dtype`: see [Note: padded channels] in
 /// kernels/cuda/conv/channel_padding.h.
 inline std::int64_t library_channels(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
   const bool may_pad = size_bytes(dtype) == 2 && geometry.groups == 1 && weight[0] % 8 == 0;
   return may_pad ? (weight[1] + 7) / 8 * 8 : weight[1] * geometry.groups;
 }
 
-/// A weight or its gradient with other channels for each group, and images with other channels.
+/// Bytes of a weight or its gradient with `in_group` channels per group, and of images with `channels`
+/// channels.
 inline std::int64_t packed_weight_bytes(const Shape& weight, std::int64_t in_group, DType dtype) {
   return charged_bytes(weight[0] * in_group * weight[2] * weight[3] * size_bytes(dtype));
 }
@@ -162,10 +164,13 @@ inline std::int64_t image_bytes(const Shape& images, std::int64_t channels, DTyp
   return charged_bytes(images[0] * images[1] * images[2] * channels * size_bytes(dtype));
 }
 
-/// The bytes of the packed weight or its gradient, of images whose channels are padded, and of the fp32 sum
-/// that something is added to where the result cannot hold it; of strided pixels those of their product; of
-/// windows on tensor cores the weight or the gradient's parts, of gathered windows a chunk and the weight. 0
-/// for products.
+/// Workspace bytes of a convolution. It holds:
+///  * the packed weight or its gradient, and images with padded channels;
+///  * the fp32 sum, where the result cannot hold a value that is added to;
+///  * for strided pixels, their product;
+///  * for windows on tensor cores, the weight or the parts of its gradient;
+///  * for gathered windows, one chunk of windows and the weight.
+/// 0 for a 1 x 1 convolution that is a product.
 inline std::int64_t conv_workspace(const Conv2dFwdArgs& args) {
   if (args.y.num_elems() == 0 || is_product(args.weight.shape, args.geometry)) return 0;
   if (takes_window_tiles(args.weight.shape, args.geometry, args.x.dtype)) {

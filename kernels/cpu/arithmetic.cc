@@ -1,4 +1,4 @@
-// The facts that decide the last bits of results on this machine.
+// Reports the facts that decide the last bits of results on this machine.
 #include <fmt/core.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -11,7 +11,7 @@
 namespace trireme::cpu {
 namespace {
 
-// As ONEDNN_MAX_CPU_ISA takes it.
+// In the spelling of ONEDNN_MAX_CPU_ISA.
 std::string isa_name() {
   const dnnl_cpu_isa_t isa = dnnl_get_effective_cpu_isa();
   for (const auto& [value, text] : {std::pair{dnnl_cpu_isa_all, "ALL"},
@@ -28,7 +28,8 @@ std::string isa_name() {
   return fmt::format("{:#x}", static_cast<unsigned>(isa));
 }
 
-// GELU starts from an estimate whose last bits are the maker's (see [Note: instruction sets] in numerics.h).
+// The CPU vendor. GELU starts from an estimate whose last bits differ by vendor: see [Note: instruction sets]
+// in numerics.h.
 std::string maker() {
 #if defined(__x86_64__)
   __builtin_cpu_init();

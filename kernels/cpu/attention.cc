@@ -1,4 +1,4 @@
-// Attention: a piece is one head of one sample.
+// Attention. One piece is one head of one sample.
 #include <cassert>
 
 #include "kernels/cpu/convert.h"
@@ -21,7 +21,7 @@ Element element_read(DType dtype, MathMode math) {
   return dtype == DType::kFloat32 && math == MathMode::kTf32 ? Element::kTf32 : element_of(dtype);
 }
 
-/// Head `head` of the queries, and what it reads.
+/// Head `head` of the queries, with the keys and values that it reads.
 template <class Args>
 AttentionHead head_at(const Args& args, const PackedHeads& heads, std::int64_t sample, std::int64_t head) {
   const std::int64_t seq_len = args.qkv.shape[1], row = sample * seq_len * heads.packed();
@@ -77,7 +77,7 @@ void run_op(const KernelContext& exec, const AttentionFwdArgs& args) {
                 });
 }
 
-// A piece is a head of keys with all that reads it, so that one thread sums its gradients.
+// One piece is a head of keys with all queries that read it, so that one thread sums the head's gradients.
 void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
   check_one_float_type("attention_bwd", {args.dout, args.qkv, args.out, args.dqkv});
   check_fp32("attention_bwd", {args.lse});

@@ -1,5 +1,5 @@
-// Attention of a few new tokens to many kept ones: a piece is one query of one head. It reads each key and
-// value once, so memory is what it waits for, and plain loops do.
+// Attention of a few new tokens to many cached ones. One piece is one query of one head. A piece reads each
+// key and value once and is bound by memory, so plain loops suffice.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -28,12 +28,12 @@ std::int64_t row_of(const Extent& e, std::int64_t sample, std::int64_t kv_head, 
   return ((sample * e.heads.keys + kv_head) * e.capacity + token) * e.heads.dim;
 }
 
-/// Element 0 of head `head` of a packed row, counted over those of q, then of k, then of v.
+/// Element 0 of head `head` of a packed row. Heads are numbered over q, then k, then v.
 std::int64_t packed_at(const Extent& e, std::int64_t sample, std::int64_t token, std::int64_t head) {
   return (sample * e.tokens + token) * e.heads.packed() + head * e.heads.dim;
 }
 
-/// As read(), with the rounding of kTf32.
+/// Like read(), with the rounding of kTf32.
 const float* read_operand(ConstTensorView x, MathMode math, std::int64_t first, std::int64_t count,
                           float* buffer) {
   if (x.dtype != DType::kFloat32 || math != MathMode::kTf32) return read(x, first, count, buffer);
@@ -53,7 +53,7 @@ void add_scaled(const float* x, float factor, std::int64_t n, float* sum) {
   for (std::int64_t i = 0; i < n; ++i) sum[i] += factor * x[i];
 }
 
-/// The sum of the exponentials that replace the scores.
+/// Replaces the scores by their exponentials and returns the sum.
 float exponentiate(float* scores, std::int64_t n) {
   const float largest = *std::max_element(scores, scores + n);
   float sum = 0.0f;

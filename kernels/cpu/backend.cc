@@ -17,7 +17,7 @@ std::shared_ptr<void> make_stream(Device, std::shared_ptr<Allocator>) {
   return std::make_shared<ConvPrimitives>();
 }
 
-// oneDNN and OpenMP read the setting of the thread that calls them.
+// Sets the number of threads for the calling thread, from which oneDNN and OpenMP read it.
 void bind_thread(const KernelContext& exec) {
   omp_set_num_threads(exec.num_threads);
 }

@@ -1,6 +1,7 @@
-// [Note: batch statistics] Rows are cut into pieces that fit the cache, by shape alone. Each gives its own
-// mean and sum of squares about it, and the pieces are put together in their order, in fp64 (Chan, Golub &
-// LeVeque 1979). So memory is read once, no digits of a large mean are lost, and the threads change no bits.
+// [Note: batch statistics] Rows are split, by shape alone, into pieces that fit the cache. Each piece yields
+// its mean and the sum of squares about that mean. The pieces are combined in order, in fp64 (Chan, Golub &
+// LeVeque 1979). So memory is read once, a large mean costs no digits, and the number of threads changes no
+// bit.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -15,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kPieceElems = 32768;
 
-/// Rows cut into pieces, and room to read 16-bit ones.
+/// Rows split into pieces, with scratch memory to convert 16-bit rows.
 class Pieces {
  public:
   Pieces(const KernelContext& exec, ConstTensorView x, int num_views)
@@ -27,7 +28,7 @@ class Pieces {
         pitch_(x.dtype == DType::kFloat32 ? 0 : std::min(rows, rows_of_piece) * cols),
         scratch_(exec, pitch_ * num_views) {}
 
-  /// Runs body(piece, first row, rows, scratch): scratch(i) is a buffer of the thread for view i.
+  /// Runs body(piece, first row, rows, scratch). scratch(i) is the thread's buffer for view i.
   template <class Body>
   void for_each(const Body& body) const {
     for_each_piece(exec_, count, rows * cols, [&](std::int64_t piece) {
@@ -75,7 +76,7 @@ float rstd_of(double variance, float epsilon) {
   return static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
 }
 
-// See [Note: batch statistics]. `moments`: per piece the means, then the sums of squares.
+// Combines the pieces: see [Note: batch statistics]. `moments` holds all means, then all sums of squares.
 void put_together(const Pieces& pieces, const float* moments, const BatchNormFwdArgs& args,
                   std::int64_t first, std::int64_t count) {
   const auto total = static_cast<double>(pieces.rows);
@@ -99,9 +100,10 @@ void put_together(const Pieces& pieces, const float* moments, const BatchNormFwd
   }
 }
 
-// Results that leave the caches before they are read are written past them: memory is not read first. Where a
-// result is written over an operand, its lines are at hand. (From 8 MiB on: a guess at what stays of the last
-// cache, not measured.)
+// True where a result bypasses the caches, which avoids reading its lines first. That pays for large results,
+// which leave the caches before they are read. It does not pay where a result overwrites an operand, whose
+// lines are already cached. The limit of 8 MiB is a guess at what stays in the last-level cache; it was not
+// measured.
 bool streams(TensorView result, std::initializer_list<ConstTensorView> operands) {
   constexpr std::int64_t kLeast = 8 << 20;  // bytes
   const std::int64_t cols = result.shape.dim(-1);
@@ -141,12 +143,12 @@ void add_gradient(TensorView to, GradientMode mode, std::int64_t c, double value
   sum = mode == GradientMode::kAccumulate ? sum + static_cast<float>(value) : static_cast<float>(value);
 }
 
-/// The factors of backward, by channel.
+/// The factors of backward, per channel.
 struct Factors {
   float *of_g, *of_x, *constant;
 };
 
-// Sums the pieces' sums in order and makes the factors of dx and the gradients of gamma and beta.
+// Adds the sums of the pieces in order. Computes the factors of dx and the gradients of gamma and beta.
 void finish(const Pieces& pieces, const float* sums, const BatchNormBwdArgs& args, const float* scale,
             const Factors& factors) {
   const std::int64_t cols = pieces.cols;
@@ -248,7 +250,7 @@ void run_op(const KernelContext& exec, const BatchNormBwdArgs& args) {
     write(args.dresidual, first * cols, rows * cols, in.gradient);
   });
   finish(pieces, sums, args, affine.scale(), factors);
-  // A gradient that was kept need not be found again.
+  // Reuses the stored gradient.
   const ConstTensorView gradient = keeps ? ConstTensorView(args.dresidual) : args.dy;
   const Passes passes = keeps ? Passes::kAll : passes_of(args);
   const bool stream = streams(args.dx, {args.dy, args.x});

@@ -34,7 +34,7 @@ struct Targets {
 
   const std::int32_t* targets;
   const float* weights;  // or null
-  std::int64_t count;    // a row
+  std::int64_t count;    // per row
   float smoothing;
 };
 
@@ -45,7 +45,7 @@ void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   check_fp32("softmax_cross_entropy", {args.loss, args.gradient_scale, args.target_weights});
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
   assert(rows == 0 || args.targets.num_elems() % rows == 0);
-  // All below 0 are one: a target that does not count.
+  // The lowest int32 is allowed: any negative target is an ignored one.
   check_indices({.op = "softmax_cross_entropy",
                  .what = "target",
                  .lowest = std::numeric_limits<std::int32_t>::min(),

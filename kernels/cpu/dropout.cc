@@ -8,7 +8,7 @@
 namespace trireme::cpu {
 namespace {
 
-// n elements of a sample that is kept or dropped whole.
+// n elements of a sample that is kept or dropped as a whole.
 void drop_whole(const float* x, const float* residual, float* y, std::int64_t n, bool keep, float p) {
   const float inverse = 1.0f / (1.0f - p);
   for (std::int64_t i = 0; i < n; ++i) {

@@ -12,15 +12,16 @@ void zero_rows(float* out, std::int64_t rows, std::int64_t pitch, std::int64_t c
   for (std::int64_t i = 0; i < rows; ++i) std::fill_n(out + i * pitch, cols, 0.0f);
 }
 
-// The row of a table that holds a token's, or -1: it is of another piece.
+// The table row of a token, or -1 if another piece of the table holds it.
 std::int64_t row_of(std::int32_t token, std::int64_t first_id, std::int64_t num_ids) {
   if (first_id < 0) return token;
   const std::int64_t row = token - first_id;
   return row >= 0 && row < num_ids ? row : -1;
 }
 
-// x[to ...) += table[row ...) + positions[position ...), `cols` elements each; no `row`: -1. x has no
-// negative zeros: what is 0 in all pieces but one adds up to the same bits in any order.
+// x[to ...) += table[row ...) + positions[position ...), `cols` elements each. A `row` of -1 adds no row. x
+// contains no negative zeros. So an element that is 0 in all pieces but one sums to the same bits in any
+// order.
 void add_piece(const EmbeddingFwdArgs& args, std::int64_t row, std::int64_t position, std::int64_t to,
                std::int64_t cols) {
   for (std::int64_t c = 0; c < cols; c += kBuffer) {
@@ -86,7 +87,7 @@ void run_op(const KernelContext& exec, const EmbeddingBwdArgs& args) {
     check_indices({.op = "embedding_bwd", .what = "token id", .count = args.dtable.shape[0]}, args.tokens);
   }
   if (table && args.dtable_mode == GradientMode::kOverwrite) fill_zero(exec, args.dtable);
-  // A row's sum is in token order whoever adds it.
+  // Each row's sum is in token order, independent of the thread.
   for_each_column_range(exec, cols, num_tokens * cols, [&](std::int64_t first, std::int64_t count) {
     float* dpositions = positions ? args.dpositions.as<float>() + first : nullptr;
     if (positions && args.dpositions_mode == GradientMode::kOverwrite) {

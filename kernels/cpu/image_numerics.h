@@ -1,16 +1,16 @@
-// The part of the tables of numerics.h that is about images: what lies between convolutions, and Winograd's
-// transforms. Serial functions over raw pointers, as [Note: instruction sets] wants them.
+// The tables of numerics.h for images: the ops between convolutions, and Winograd's transforms. Serial
+// functions over raw pointers, as [Note: instruction sets] requires.
 #pragma once
 
 #include <cstdint>
 
 namespace trireme::cpu {
 
-/// Rows [rows, cols] of an image's pixels, a column a channel.
+/// Rows [rows, cols] of an image's pixels. Each column is a channel.
 struct ChannelMoments {
   const float* x;
   std::int64_t rows, cols;
-  float *mean, *m2;  // [cols]: of these rows; the sum of squares about that mean
+  float *mean, *m2;  // [cols]: mean of these rows, and their sum of squares about it
 };
 
 struct ChannelAffine {
@@ -18,10 +18,10 @@ struct ChannelAffine {
   const float *scale, *shift;  // [cols]
   float* y;                    // rectify(x * scale + shift + residual); may be x or residual
   std::int64_t rows, cols;
-  bool rectify, stream;  // stream: y goes past the caches; it is aligned to them
+  bool rectify, stream;  // stream: y bypasses the caches, and is aligned to their lines
 };
 
-/// The elements at which the rectifier lets a gradient pass.
+/// The elements whose gradient passes the ReLU.
 enum class Passes : std::uint8_t {
   kAll,    // no rectifier
   kFromY,  // where y is not <= 0
@@ -33,7 +33,7 @@ struct ChannelGradients {
   const float *scale, *shift, *mean;  // [cols]
   Passes passes;
   std::int64_t rows, cols;
-  float *sum, *sum_x;  // [cols]: of g, and of g (x - mean); overwritten
+  float *sum, *sum_x;  // [cols]: sums of g and of g (x - mean); overwritten
   float* gradient;     // receives g, or null; may be dy
 };
 
@@ -60,7 +60,7 @@ struct PoolImage {
   std::int64_t window_height, window_width, stride, padding;
 };
 
-/// Serial functions over one image; bwd overwrites dx.
+/// Serial functions over one image. The backward functions overwrite dx.
 struct PoolNumerics {
   void (*max_fwd)(const PoolImage& image, const float* x, float* y, std::uint8_t* place);  // place or null
   void (*max_bwd)(const PoolImage& image, const float* dy, const std::uint8_t* place, float* dx);
@@ -68,15 +68,15 @@ struct PoolNumerics {
   void (*avg_bwd)(const PoolImage& image, const float* dy, float* dx);
 };
 
-/// A square of pixels that Winograd transforms, [i, j, channel] at i * row_pitch + j * channels + channel.
+/// A square of pixels that Winograd transforms. [i, j, channel] is at i * row_pitch + j * channels + channel.
 /// `channels` is a multiple of 16.
 struct WinogradPatch {
   std::int64_t channels, row_pitch;
-  int first_row, end_row, first_col, end_col;  // of the square, within the image
+  int first_row, end_row, first_col, end_col;  // the part of the square that is inside the image
 };
 
-/// The 36 points of a square: channel c of point f at
-/// f * point_pitch + c / kPanel * panel_pitch + c % kPanel.
+/// The 36 points of a square. Channel c of point f is at f * point_pitch + c / kPanel * panel_pitch + c %
+/// kPanel.
 struct WinogradPoints {
   static constexpr std::int64_t kPanel = 32;
   float* data;
@@ -101,10 +101,11 @@ struct WinogradNumerics {
   static constexpr std::int64_t kWeightBlock = 16;
   void (*input_to_points)(const WinogradPatch& patch, const float* x, const WinogradPoints& to);
   void (*output_gradient_to_points)(const WinogradPatch& patch, const float* dy, const WinogradPoints& to);
-  /// y = what the points mean + bias + addend; either may be null. `addend` lies like y and may be y.
+  /// y = inverse transform of the points + bias + addend. `bias` and `addend` may be null. `addend` has the
+  /// layout of y and may be y.
   void (*points_to_output)(const WinogradPatch& patch, const WinogradPoints& from, const float* bias,
                            const float* addend, float* y);
-  /// taps [9, 16] to u, 16 of each point; `flip` turns the kernel by half a turn.
+  /// Transforms taps [9, 16] to u, 16 values per point. `flip` rotates the kernel by 180 degrees.
   void (*weight_to_points)(const float* taps, bool flip, float* u, std::int64_t point_pitch);
   void (*points_to_weight)(const float* u, std::int64_t point_pitch, float* taps);
   void (*product)(const WinogradProduct& p);             // a [rows, depth], overwrites

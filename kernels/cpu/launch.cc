@@ -21,7 +21,7 @@ void check_indices(const IndexCheck& check, ConstTensorView indices) {
   const std::int32_t* values = indices.as<std::int32_t>();
   const std::int64_t num = indices.num_elems();
   const auto is_wrong = [&check](std::int32_t value) { return value < check.lowest || value >= check.count; };
-  // A loop without an exit, which the compiler vectorises: next to a row of the table this costs nothing.
+  // A loop without an exit vectorises. It is cheap compared with the read of a table row.
   bool any = false;
   for (std::int64_t i = 0; i < num; ++i) any |= is_wrong(values[i]);
   if (!any) return;
@@ -30,7 +30,7 @@ void check_indices(const IndexCheck& check, ConstTensorView indices) {
               check.what, values[first], first, indices.shape.to_string(), check.lowest, check.count);
 }
 
-// Whole cache lines, so that threads share none.
+// Rounds up to whole cache lines, so that threads share none.
 ThreadScratch::ThreadScratch(const KernelContext& exec, std::int64_t num_floats, int num_parts)
     : pitch_(ceil_div(num_floats, 16) * 16) {
   if (num_floats > 0) all_.emplace(exec, pitch_ * num_parts);

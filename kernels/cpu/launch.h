@@ -1,4 +1,4 @@
-// The start of a cpu kernel: its dtype check, its loop over pieces, its scratch memory.
+// The common parts of a cpu kernel: dtype check, loop over pieces, scratch memory.
 #pragma once
 
 #include <algorithm>
@@ -16,24 +16,23 @@ void check_fp32(const char* op, std::initializer_list<ConstTensorView> views);
 struct IndexCheck {
   const char* op;
   const char* what;         // "token id"
-  std::int64_t lowest = 0;  // that is allowed
-  std::int64_t count = 0;   // of the rows that are indexed: allowed are indices below
+  std::int64_t lowest = 0;  // lowest allowed index
+  std::int64_t count = 0;   // number of indexed rows; indices must be smaller
 };
-/// Throws Error(kInvalidInput) naming op, place and value of the first int32 index that would leave its
-/// table. Data sets check what they read; this keeps programs with batches of their own from reading beyond a
-/// table.
+/// Throws Error(kInvalidInput) naming the op, position and value of the first int32 index outside its table.
+/// Dataset readers check their files. This check protects programs that pass their own batches.
 void check_indices(const IndexCheck& check, ConstTensorView indices);
 
-// Below this many element-operations a parallel region costs more than it saves.
+// With fewer element operations, a parallel region costs more than it saves.
 inline constexpr std::int64_t kSerialWork = 16384;
 
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// Runs body(piece) for piece in [0, num_pieces) on the rank's threads, neighbours on one thread. The pieces
-/// must be cut by shape alone and be independent. `work` is the number of element-operations of all pieces.
-/// `body` must not throw.
+/// Runs body(piece) for piece in [0, num_pieces) on the rank's threads. Neighbouring pieces go to one thread.
+/// The pieces must depend on shape alone and be independent of each other. `work` is the number of element
+/// operations of all pieces. `body` must not throw.
 template <class Body>
 void for_each_piece(const KernelContext& exec, std::int64_t num_pieces, std::int64_t work, const Body& body) {
   if (exec.num_threads <= 1 || num_pieces <= 1 || work < kSerialWork) {
@@ -44,7 +43,7 @@ void for_each_piece(const KernelContext& exec, std::int64_t num_pieces, std::int
   for (std::int64_t piece = 0; piece < num_pieces; ++piece) body(piece);
 }
 
-/// Runs body(first, count) for consecutive ranges of [0, n), `range` elements each but the last.
+/// Runs body(first, count) for consecutive ranges of [0, n). All but the last have `range` elements.
 template <class Body>
 void for_each_range(const KernelContext& exec, std::int64_t n, std::int64_t range, const Body& body) {
   for_each_piece(exec, ceil_div(n, range), n, [&](std::int64_t piece) {
@@ -53,9 +52,9 @@ void for_each_range(const KernelContext& exec, std::int64_t n, std::int64_t rang
   });
 }
 
-/// Runs body(first, count) for ranges of columns, one a thread, where columns do not mix: each column's
-/// result is the same whatever range it falls into, so this cut alone may depend on the number of threads.
-/// Wide ranges keep the reads of a row in few pages.
+/// Runs body(first, count) for ranges of columns, one per thread, where columns do not mix. A column's result
+/// does not depend on its range, so this split alone may depend on the number of threads. Wide ranges keep
+/// the reads of a row in few pages.
 template <class Body>
 void for_each_column_range(const KernelContext& exec, std::int64_t cols, std::int64_t work,
                            const Body& body) {
@@ -86,14 +85,14 @@ class Workspace {
   void* data_;
 };
 
-/// Scratch memory of one kernel call, a part of its own for every thread of the rank, or for as many as told.
+/// Scratch memory of one kernel call: one part per thread of the rank, or `num_parts` parts.
 class ThreadScratch {
  public:
   ThreadScratch(const KernelContext& exec, std::int64_t num_floats)
       : ThreadScratch(exec, num_floats, exec.num_threads) {}
   ThreadScratch(const KernelContext& exec, std::int64_t num_floats, int num_parts);
 
-  /// The part of the calling thread. Null where no floats were requested.
+  /// The part of the calling thread. Null if no floats were requested.
   float* mine() const;
   float* of(int part) const { return all_ ? all_->data() + part * pitch_ : nullptr; }
 

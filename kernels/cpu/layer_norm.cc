@@ -8,12 +8,12 @@
 namespace trireme::cpu {
 namespace {
 
-// Rows of one piece. In backward each piece sums its rows' gamma and beta gradients on its own, and the
-// pieces are added in order.
+// Rows of one piece. In backward, each piece sums its rows' gamma and beta gradients separately. The pieces
+// are added in order.
 constexpr std::int64_t kFwdRows = 16;
 constexpr std::int64_t kBwdRows = 64;
 
-// Rows handed to the numerics at once: 16-bit ones are converted one at a time, so that they stay in cache.
+// Rows per call of the numerics. 16-bit rows are converted one at a time, so that they stay in cache.
 std::int64_t rows_at_once(DType dtype) {
   return dtype == DType::kFloat32 ? kBwdRows : 1;
 }
@@ -28,7 +28,7 @@ void finish(const float* partials, std::int64_t pieces, std::int64_t pitch, Tens
   }
 }
 
-// Adds the sums of rows [first, first + rows) to sums[0 .. cols), dgamma's, and sums[cols ..), dbeta's.
+// Adds the sums over rows [first, first + rows): dgamma's to sums[0 .. cols), dbeta's to sums[cols ..).
 void bwd_rows(const LayerNormBwdArgs& args, const float* gamma, std::int64_t first, std::int64_t rows,
               std::int64_t cols, float* scratch, float* sums) {
   const std::int64_t at = first * cols, count = rows * cols;

@@ -24,7 +24,7 @@ struct Supported {
 
 Supported find_supported() {
   __builtin_cpu_init();
-  // Processors with AVX2 have F16C too, for which Clang has no name here.
+  // All processors with AVX2 have F16C, for which Clang has no name here.
   const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                   __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
   const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -47,7 +47,7 @@ const Numerics* const* supported_numerics() {
 
 namespace {
 
-// oneDNN's sets are bits that hold those of the sets below.
+// oneDNN's instruction sets are bit masks, each including the bits of the sets below.
 bool has(dnnl_cpu_isa_t limit, dnnl_cpu_isa_t wanted) {
   return limit == dnnl_cpu_isa_all || (limit & wanted) == wanted;
 }

@@ -1,16 +1,16 @@
 // The arithmetic of the cpu backend as tables of serial functions over raw pointers, built once per
 // instruction set (folder isa/) and chosen at run time.
 //
-// [Note: instruction sets] The binary must run on an old laptop and use AVX-512 where it is. So the files of
-// isa/ are compiled several times, each time into another namespace with other -m flags, and numerics() picks
-// the newest set that this machine has. Such an object must not contain any inline or template function with
-// external linkage: the linker keeps one copy of those for the whole program, perhaps the AVX-512 one. Hence
-// raw pointers and static functions only, plain structs here, and a test that reads the symbols. Sets differ
-// in last bits, and so may makers: GELU starts from vrcp14ps, whose last bits only its own maker's manual
-// fixes.
+// [Note: instruction sets] The binary must run on an old laptop and use AVX-512 where available. So the files
+// of isa/ are compiled several times, each time into another namespace with other -m flags. numerics() picks
+// the newest set that this machine supports. These objects must not contain inline or template functions with
+// external linkage: the linker keeps one copy for the whole program, perhaps the AVX-512 one. Hence only raw
+// pointers and static functions there, plain structs here, and a test that reads the symbols. Results of
+// different sets differ in last bits. Results of different CPU vendors may differ too, because GELU starts
+// from vrcp14ps, whose last bits depend on the vendor.
 //
-// [Note: who cuts] These functions never see threads. Callers (kernels/cpu/*.cc) cut what is summed by shape
-// alone and hand out the pieces, so results are bit-identical for any number of threads.
+// [Note: who cuts] These functions are unaware of threads. Callers (kernels/cpu/*.cc) split sums by shape
+// alone and distribute the pieces, so results are bit-identical for any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace trireme::cpu {
 
-/// The elements of a tensor, and their conversion when it is read as fp32. 16-bit values are passed as their
+/// The element type of a tensor, and its conversion when read as fp32. 16-bit values are passed as their
 /// bits.
 enum class Element : std::uint8_t {
   kFp32,
@@ -30,10 +30,10 @@ enum class Element : std::uint8_t {
   kTf32,  // fp32 in memory, rounded to 10 mantissa bits when it is read
 };
 
-/// A finished tile of a matmul, still in cache: d = act(d + bias) + residual.
+/// A finished matmul tile, still in cache: d = act(d + bias) + residual.
 struct EpilogueTile {
   float* d;
-  std::int64_t rows, cols, pitch;  // pitch: floats from one row to the next of d and pre_activation
+  std::int64_t rows, cols, pitch;  // pitch: floats between rows of d and of pre_activation
   const float* bias;               // [cols], or null
   float* pre_activation;           // like d, or null
   const float* residual;           // [rows, cols], or null; may be d
@@ -44,7 +44,7 @@ struct EpilogueTile {
 struct ActivationNumerics {
   void (*epilogue)(const EpilogueTile& tile);
   void (*gelu_tanh_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
-  void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);  // the exact one
+  void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);  // the exact (erf) GELU
   void (*tanh_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
   void (*swiglu)(const float* gate, const float* up, float* y, std::int64_t n);
   /// dgate may be gate, dup may be up.
@@ -71,7 +71,7 @@ struct DropoutRun {
 
 struct ElementwiseNumerics {
   void (*add)(const float* a, const float* b, float* out, std::int64_t n);
-  /// sum [n] += rows of n, `pitch` floats apart, one after the other.
+  /// sum [n] += rows of n, `pitch` floats apart, in order.
   void (*add_rows)(const float* x, std::int64_t rows, std::int64_t pitch, float* sum, std::int64_t n);
   void (*scale)(float* x, float factor, std::int64_t n);
   void (*dropout)(const DropoutRun& run);
@@ -91,7 +91,7 @@ struct LayerNormBwdRows {
   const float *dy, *x, *gamma, *mean, *rstd;
   const float* dx_add;  // or null
   float* dx;
-  float *dgamma, *dbeta;  // [cols]: grow by the sums over these rows
+  float *dgamma, *dbeta;  // [cols]: += the sums over these rows
   std::int64_t rows, cols;
 };
 
@@ -104,7 +104,7 @@ struct LayerNormNumerics {
 
 /// One head of one sample.
 struct AttentionHead {
-  Element element;  // of q, k, v, dout; out and the gradients hold the same, unrounded where it is kTf32
+  Element element;        // of q, k, v, dout; out and the gradients have the same type, unrounded for kTf32
   const void *q, *k, *v;  // [T, head_dim], rows `qkv_pitch` elements apart
   std::int64_t qkv_pitch;
   const void* out;  // [T, head_dim], rows `out_pitch` apart; the output of fwd
@@ -113,7 +113,7 @@ struct AttentionHead {
   float scale;
   bool causal;
   float dropout_p;
-  std::int64_t first_elem;  // of this head's (0, 0) probability within its sample
+  std::int64_t first_elem;  // index of this head's (0, 0) probability within its sample
   std::uint32_t sample;
   PhiloxKey key;
   const std::int32_t* key_bounds;  // [T, 2], or null; see [Note: documents of a row]
@@ -126,8 +126,8 @@ struct AttentionFwdHead {
   float* scratch;  // scratch_floats(seq_len, head_dim)
 };
 
-/// `group` heads of queries that read one of keys and values: `head` is their first, the others follow it in
-/// every row of q, out, dout and dq, and in lse.
+/// `group` query heads that share one key and value head. `head` is the first. The others follow it in every
+/// row of q, out, dout and dq, and in lse.
 struct AttentionBwdHead {
   AttentionHead head;
   std::int64_t group;
@@ -147,7 +147,7 @@ struct AttentionBwdNumerics {
   void (*run)(const AttentionBwdHead& head);
 };
 
-/// A row with several weighted targets, or with smoothed ones.
+/// A row with several weighted targets or with label smoothing.
 struct SoftTargets {
   const std::int32_t* targets;  // [count]; negative: ignored
   const float* weights;         // [count], or null: 1
@@ -180,7 +180,8 @@ struct TransposedRows {
   std::int64_t y_pitch;
 };
 
-/// Between fp32 and elements, rounding to nearest, ties to even: the same bits from every instruction set.
+/// Conversion between fp32 and Element, rounding to nearest, ties to even. All instruction sets give the same
+/// bits.
 struct CastNumerics {
   void (*read)(const void* x, Element element, float* y, std::int64_t n);
   void (*write)(const float* x, Element element, void* y, std::int64_t n);
@@ -236,16 +237,17 @@ struct Numerics {
   const WinogradNumerics* winograd;
 };
 
-/// The tables for this machine: the newest set that it has and oneDNN may use (ONEDNN_MAX_CPU_ISA).
+/// The tables for this machine: the newest set that it supports and ONEDNN_MAX_CPU_ISA allows.
 const Numerics& numerics();
 
-/// All tables that this machine can run, newest first, ended by null. For tests.
+/// All tables that this machine can run, newest first, terminated by null. For tests.
 const Numerics* const* supported_numerics();
 
 }  // namespace trireme::cpu
 
 #if defined(TRIREME_ISA)
-// In the files of isa/: the tables of the set that is compiled, each defined in the file of its name.
+// In the files of isa/: the tables of the instruction set being compiled, each defined in the file of its
+// name.
 namespace trireme::cpu::TRIREME_ISA {
 
 extern const ActivationNumerics activation_numerics;

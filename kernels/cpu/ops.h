@@ -1,4 +1,4 @@
-// The entries of the cpu table, one file each (see kernels/README.md). Contracts: kernels/backend.h.
+// The entries of the cpu table, one file per op (see kernels/README.md). Contracts: kernels/backend.h.
 #pragma once
 
 #include "kernels/backend.h"

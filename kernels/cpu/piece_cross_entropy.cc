@@ -9,12 +9,12 @@
 namespace trireme::cpu {
 namespace {
 
-// As `logits` has them; empty or one row is one for all loops.
+// The rows of `logits`. Without elements or with one row, all loops treat it as one row.
 std::int64_t num_rows(const ConstTensorView& logits) {
   return logits.num_elems() / std::max<std::int64_t>(1, logits.shape.dim(-1));
 }
 
-// The place of a target in a piece, or -1.
+// The index of a target in a piece of the classes, or -1.
 std::int64_t place_of(std::int32_t target, std::int64_t first_class, std::int64_t cols) {
   const std::int64_t at = target - first_class;
   return target >= 0 && at >= 0 && at < cols ? at : -1;

@@ -7,7 +7,7 @@
 namespace trireme::cpu {
 namespace {
 
-// `x` [B, H, W, C] is what the window slides over, `y` what comes of it.
+// The window slides over `x` [B, H, W, C] and gives `y`.
 PoolImage image_of(const Shape& x, const Shape& y, const PoolWindow& window) {
   assert(x.rank() == 4 && y.rank() == 4 && x[0] == y[0] && x[3] == y[3]);
   assert(y[1] == (x[1] + 2 * window.padding - window.height) / window.stride + 1);
@@ -23,8 +23,8 @@ PoolImage image_of(const Shape& x, const Shape& y, const PoolWindow& window) {
           .padding = window.padding};
 }
 
-// Runs image(x, y, index of its first output) for every image; `from` is read and `to` written, 16-bit ones
-// through scratch memory of the thread.
+// Runs image(x, y, index of its first output) for every image. `from` is read and `to` is written; 16-bit
+// images go through scratch memory of the thread.
 template <class Image>
 void for_each_image(const KernelContext& exec, ConstTensorView from, TensorView to, std::int64_t window_elems,
                     const Image& image) {

@@ -1,4 +1,4 @@
-// The part of a Philox counter and key that one op shares, as kernels/cpu/numerics.h wants it.
+// The part of a Philox counter and key that all draws of one op share, in the form of kernels/cpu/numerics.h.
 #pragma once
 
 #include "kernels/cpu/numerics.h"

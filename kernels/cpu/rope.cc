@@ -1,4 +1,4 @@
-// Rotary positions: a piece is a token, all of its heads.
+// Rotary positions. One piece is one token with all of its heads.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -10,8 +10,8 @@
 namespace trireme::cpu {
 namespace {
 
-/// The turns of all positions: [T, D / 2] cosines, then as many sines. Computed in double and rounded once:
-/// angles grow to the length of the context.
+/// The rotations of all positions: [T, D / 2] cosines, then [T, D / 2] sines. Computed in double and rounded
+/// once, because angles grow with the context length.
 class Turns {
  public:
   Turns(const KernelContext& exec, const RopeFrequencies& rope, std::int64_t seq_len,
@@ -35,7 +35,7 @@ class Turns {
   Workspace table_;
 };
 
-/// Turns the pairs of a head by the angles, or with `direction` -1 back. `to` may be `from`.
+/// Rotates the pairs of a head by the angles; `direction` -1 rotates back. `to` may be `from`.
 void turn(const float* from, const float* cosines, const float* sines, float direction, std::int64_t pairs,
           float* to) {
 #pragma omp simd
@@ -46,7 +46,7 @@ void turn(const float* from, const float* cosines, const float* sines, float dir
   }
 }
 
-/// Turns the heads of q and k of all rows by their positions, or back, and copies those of v.
+/// Rotates the heads of q and k of all rows by their positions, or back. Copies the heads of v.
 void turn_rows(const KernelContext& exec, ConstTensorView from, TensorView to, const PackedHeads& heads,
                const Turns& turns, float direction) {
   const std::int64_t seq_len = from.shape[1], tokens = from.shape[0] * seq_len, row = heads.packed();

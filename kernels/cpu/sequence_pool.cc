@@ -22,7 +22,7 @@ void softmax(ConstTensorView scores, std::int64_t first, std::int64_t n, float* 
   for (std::int64_t i = 0; i < n; ++i) weights[i] /= sum;
 }
 
-// sum over columns of dy[row] x[place], in order.
+// Dot product of dy[row] and x[place], in column order.
 float dot(ConstTensorView dy, std::int64_t row, ConstTensorView x, std::int64_t place, std::int64_t cols) {
   float sum = 0.0f;
   for (std::int64_t c = 0; c < cols; c += kBuffer) {

@@ -1,4 +1,4 @@
-// The meta backend: a device whose memory is addresses that nobody touches and whose kernels do nothing.
+// The meta backend: a device whose memory is addresses that are never touched and whose kernels do nothing.
 // Running blocks on it counts bytes and checks shapes (see [Note: memory accounting]).
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// The convolutions of the table: products of matrices where they are, else pieces of images on oneDNN.
+// The convolutions of the table: as matrix products where possible, else in pieces of images on oneDNN.
 #include "kernels/cpu/conv/conv_primitives.h"
 #include "kernels/cpu/conv/winograd_conv.h"
 #include "kernels/cpu/convert.h"

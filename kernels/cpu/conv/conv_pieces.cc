@@ -1,4 +1,4 @@
-// Convolutions by pieces of images: see [Note: convolution pieces] in conv_primitives.h.
+// Convolutions in pieces of images: see [Note: convolution pieces] in conv_primitives.h.
 #include <omp.h>
 
 #include <algorithm>
@@ -14,11 +14,11 @@ namespace trireme::cpu {
 namespace {
 
 constexpr std::int64_t kLine = 16;  // floats of a cache line
-// Below this, waking threads costs more than they save.
+// Below this size, waking threads costs more than it saves.
 constexpr std::int64_t kSerialProducts = 1 << 20;
 
-/// The number of images of a piece. Small images share a piece: it reads the weights once. Each piece of a
-/// weight gradient costs the writing and adding of one, so large ones come in few.
+/// The number of images per piece. Small images share a piece, which then reads the weights once. Each piece
+/// of a weight gradient writes and adds a full gradient, so large gradients use few pieces.
 std::int64_t images_of_piece(ConvKind kind, const ConvShape& shape) {
   constexpr std::int64_t kPixels = 256, kLargeWeight = 1 << 19;
   if (kind == ConvKind::kBwdWeight) {
@@ -36,7 +36,7 @@ bool converts(ConstTensorView x, MathMode math) {
   return x.dtype != DType::kFloat32 || math == MathMode::kTf32;
 }
 
-// x[first, first + count) as a product reads it.
+// x[first, first + count) in the precision of the product.
 const float* read_operand(ConstTensorView x, MathMode math, std::int64_t first, std::int64_t count,
                           float* buffer) {
   if (x.dtype != DType::kFloat32 || math != MathMode::kTf32) return read(x, first, count, buffer);
@@ -44,7 +44,7 @@ const float* read_operand(ConstTensorView x, MathMode math, std::int64_t first, 
   return buffer;
 }
 
-/// A call, cut.
+/// A call, split into pieces.
 class PieceRun {
  public:
   PieceRun(const KernelContext& exec, ConvKind kind, const ConvShape& shape, std::int64_t scratch_of_image)
@@ -65,12 +65,12 @@ class PieceRun {
   const ConvPrimitive& whole() const { return *whole_; }
   ConvPrimitives& primitives() const { return *primitives_; }
 
-  /// The addresses of a piece's tensors; weight as the primitive wants it.
+  /// The addresses of a piece's tensors. `weight` is in the primitive's layout.
   struct Places {
     const float *x, *weight, *bias, *y;
   };
 
-  /// Runs places(piece, first image, images, scratch) -> Places for every piece, its primitive, and
+  /// For every piece, runs places(piece, first image, images, scratch) -> Places, then the primitive, then
   /// after(piece, first image, images, scratch).
   template <class PlacesOf, class After>
   void run(ConvKind kind, const PlacesOf& places, const After& after) const {
@@ -78,7 +78,7 @@ class PieceRun {
     const int threads = shape_.products() < kSerialProducts ? 1 : exec_.num_threads;
 #pragma omp parallel num_threads(threads)
     {
-      omp_set_num_threads(1);  // for this region's threads alone
+      omp_set_num_threads(1);  // only for the threads of this region
       dnnl::stream stream(primitives_->engine());
 #pragma omp for schedule(dynamic)
       for (std::int64_t piece = 0; piece < num_pieces_; ++piece) {
@@ -107,7 +107,8 @@ class PieceRun {
   void execute(ConvKind kind, const ConvPrimitive& primitive, const Places& at, float* scratchpad,
                dnnl::stream& stream) const {
     const auto memory = [&](const dnnl::memory::desc& desc, const float* data) {
-      return dnnl::memory(desc, primitives_->engine(), const_cast<float*>(data));  // oneDNN knows no const
+      return dnnl::memory(desc, primitives_->engine(),
+                          const_cast<float*>(data));  // oneDNN has no const memory
     };
     const bool fwd = kind == ConvKind::kFwd, data = kind == ConvKind::kBwdData;
     std::unordered_map<int, dnnl::memory> args{
@@ -128,12 +129,12 @@ class PieceRun {
   const std::int64_t images_;
   const std::shared_ptr<ConvPrimitives> primitives_;
   std::int64_t num_pieces_ = 0;
-  const ConvPrimitive *whole_ = nullptr, *rest_ = nullptr;  // of all pieces but the last; of the last
+  const ConvPrimitive *whole_ = nullptr, *rest_ = nullptr;  // for all pieces but the last; for the last
   std::int64_t scratchpad_ = 0;                             // floats
   std::optional<ThreadScratch> scratch_;                    // scratchpad, then the caller's
 };
 
-/// The weight as a primitive wants it.
+/// The weight in the layout of a primitive.
 class PackedWeight {
  public:
   PackedWeight(const KernelContext& exec, const PieceRun& run, const ConvShape& shape, ConstTensorView weight,

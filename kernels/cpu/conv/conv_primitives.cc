@@ -14,10 +14,10 @@ using Tag = memory::format_tag;
 
 constexpr auto kFloat = memory::data_type::f32;
 
-// A copy of fewer weights is not worth waking threads.
+// Copies of fewer weights run on one thread.
 constexpr std::int64_t kSerialCopy = 1 << 16;
 
-/// oneDNN asks for the number of threads when a primitive is made.
+/// Sets one thread while a primitive is created, which is when oneDNN reads the number of threads.
 class OneThread {
  public:
   OneThread() : before_(omp_get_max_threads()) { omp_set_num_threads(1); }
@@ -46,7 +46,7 @@ struct Descs {
         weight(weight_dims(s), kFloat, Tag::any),
         strides{s.stride, s.stride},
         padding{s.padding, s.padding},
-        // Pixels that the last window leaves over count as less padding there.
+        // Reduces the padding at the end by the pixels that the last window does not reach.
         padding_after{(s.out_height - 1) * s.stride + s.kernel_height - s.height - s.padding,
                       (s.out_width - 1) * s.stride + s.kernel_width - s.width - s.padding} {
     if (s.has_bias) bias = memory::desc({s.outputs}, kFloat, Tag::x);
@@ -105,7 +105,7 @@ const ConvPrimitive& ConvPrimitives::get(ConvKind kind, const ConvShape& piece) 
 
 void ConvPrimitives::pack_weight(const ConvShape& shape, const ConvPrimitive& to, const float* plain,
                                  float* packed) {
-  memory from(plain_weight(shape), engine_, const_cast<float*>(plain));  // oneDNN knows no const
+  memory from(plain_weight(shape), engine_, const_cast<float*>(plain));  // oneDNN has no const memory
   memory into(to.weight, engine_, packed);
   copy(shape, from, into);
 }

@@ -1,15 +1,17 @@
-// [Note: Winograd] A convolution of 3 x 3 pixels and stride 1 is cut into squares of 4 x 4 output pixels. The
-// 6 x 6 pixels that a square reads and the weight are evaluated as polynomials at 6 x 6 points; there, a
-// convolution is a product for each point, summed over channels: 36 products of matrices [squares, channels]
-// where 144 multiplications a square were (Winograd 1980; Lavin & Gray 2015). The points 0, +-5/8, +-3/2 and
-// infinity keep the factors near 1. Relative errors, measured with 64 to 512 channels beside fp64: forward
-// 7e-7 to 2.1e-6, 1.8 times those of direct summation; of a weight's gradient 4e-7 to 9.3e-7, 4 to 6 times.
+// [Note: Winograd] A 3 x 3 convolution with stride 1 is split into squares of 4 x 4 output pixels. The 6 x 6
+// input pixels of a square and the weight are evaluated as polynomials at 6 x 6 points. There, the
+// convolution is one product per point, summed over channels. So 36 matrix products [squares, channels]
+// replace 144 multiplications a square (Winograd 1980; Lavin & Gray 2015). The points 0, +-5/8, +-3/2 and
+// infinity keep the factors near 1. Relative errors, measured with 64 to 512 channels against fp64: 7e-7 to
+// 2.1e-6 in forward, 1.8 times the errors of direct summation; 4e-7 to 9.3e-7 for a weight gradient, 4 to 6
+// times.
 //
-// The gradient of the input is the same with the kernel turned and its matrices transposed. The gradient of
-// the weight sums, at each point, the products of input and output gradient over all squares, in their order.
+// The gradient of the input is the same computation with the kernel rotated and its matrices transposed. The
+// gradient of the weight sums, at each point, the products of input and output gradient over all squares, in
+// order.
 //
-// All sums run in the order of their index whatever a thread computes, so no layout changes a bit. A NaN or
-// infinity in a pixel makes NaN of its whole square.
+// All sums run in index order, independent of the thread, so no layout changes a bit. A NaN or infinity in a
+// pixel turns its whole square into NaN.
 #include "kernels/cpu/conv/winograd_conv.h"
 
 #include <algorithm>
@@ -20,9 +22,9 @@
 namespace trireme::cpu {
 namespace {
 
-using namespace winograd;  // NOLINT(google-build-using-namespace): of this concept
+using namespace winograd;  // NOLINT(google-build-using-namespace): names of this topic
 
-/// Weights at the points, as `depth` x `cols` matrices in panels of kPanel columns.
+/// The weight at the points, as `depth` x `cols` matrices in panels of kPanel columns.
 class WeightPoints {
  public:
   enum class Side { kOutputs, kInputs };  // which channels are the columns
@@ -79,7 +81,7 @@ class WeightPoints {
   const Workspace memory_;
 };
 
-/// y = x * weight: forward, and backward to the input.
+/// y = x * weight, for forward and for backward to the input.
 struct Filter {
   const float* x;
   Images in;
@@ -90,8 +92,8 @@ struct Filter {
   Images out;
 };
 
-/// Squares that a thread transforms and multiplies together. Measured (1 MiB of L2 a core, 64 to 512
-/// channels): 16 to 24 are fastest, 48 and more leave the cache.
+/// Squares that a thread transforms and multiplies in one go. Measured (1 MiB of L2 per core, 64 to 512
+/// channels): 16 to 24 are fastest; 48 and more do not fit the cache.
 std::int64_t squares_of_piece(std::int64_t squares) {
   constexpr std::int64_t kFewest = 16, kMost = 24, kWantedPieces = 8;
   return std::clamp(round_up(ceil_div(squares, kWantedPieces), kStrip), kFewest, kMost);
@@ -139,12 +141,14 @@ void filter(const KernelContext& exec, std::int64_t images, const Filter& f) {
 
 }  // namespace
 
-// Squares have to win back the cost of transforms by weight. The limits lie between shapes that were
-// measured beside oneDNN. Large weights: 256 channels are 0.73 of its speed with 64 squares (1.3 for their
-// gradient) and quicker with 256; 512 channels with 64 are even (2.0); with 4 to 32 squares all are slower
-// but the gradient with 32. Weights that stay in the cache were quicker with 64 squares, the fewest tried.
+// Minimal filtering pays off when enough squares share the cost of transforming the weight. The limits were
+// chosen between shapes that were measured against oneDNN.
+//  * 256 channels: 0.73 of oneDNN's speed with 64 squares (weight gradient 1.3), faster with 256 squares.
+//  * 512 channels: equal speed with 64 squares (weight gradient 2.0). With 4 to 32 squares it is slower;
+//    only the weight gradient with 32 is not.
+//  * Weights that stay in the cache: faster with 64 squares, the smallest number tried.
 bool takes_winograd(ConvKind kind, const ConvShape& s, DType dtype, MathMode math) {
-  constexpr std::int64_t kCached = 128 * 128;  // of channels x outputs
+  constexpr std::int64_t kCached = 128 * 128;  // channels x outputs
   if (dtype != DType::kFloat32 || math != MathMode::kFp32 || s.kernel_height != 3 || s.kernel_width != 3 ||
       s.stride != 1 || s.groups != 1 || s.padding > 2 || s.channels % kBlock != 0 ||
       s.outputs % kBlock != 0) {

@@ -1,4 +1,4 @@
-// Gradients of weights by minimal filtering: see [Note: Winograd] in winograd_conv.cc.
+// Weight gradients by minimal filtering: see [Note: Winograd] in winograd_conv.cc.
 #include <algorithm>
 
 #include "kernels/cpu/conv/winograd_conv.h"
@@ -8,12 +8,12 @@
 namespace trireme::cpu {
 namespace {
 
-using namespace winograd;  // NOLINT(google-build-using-namespace): of this concept
+using namespace winograd;  // NOLINT(google-build-using-namespace): names of this topic
 
-// Measured likewise: from 64 on, until both sides leave the cache.
+// Measured as in winograd_conv.cc: 64 and more are fastest, until both sides no longer fit the cache.
 constexpr std::int64_t kSquaresOfPass = 128;
 
-/// The sums of a weight's gradient at the points: [channels, outputs] each.
+/// The weight gradient's sums at the points, [channels, outputs] each.
 class GradientPoints {
  public:
   GradientPoints(const KernelContext& exec, const ConvShape& shape)

@@ -1,4 +1,5 @@
-// The squares into which minimal filtering cuts images, for the files of [Note: Winograd] (winograd_conv.cc).
+// The squares into which minimal filtering splits images, for the files of [Note: Winograd]
+// (winograd_conv.cc).
 #pragma once
 
 #include <algorithm>
@@ -11,9 +12,9 @@ namespace trireme::cpu::winograd {
 
 inline constexpr int kIn = WinogradNumerics::kInput, kOut = WinogradNumerics::kOutput;
 inline constexpr std::int64_t kPoints = WinogradNumerics::kPoints, kPanel = WinogradPoints::kPanel, kTaps = 9;
-inline constexpr std::int64_t kBlock = WinogradNumerics::kWeightBlock;  // of channels, in a weight
-inline constexpr std::int64_t kStrip = 8;  // rows that a product computes together
-inline constexpr std::int64_t kLine = 16;  // floats of a cache line
+inline constexpr std::int64_t kBlock = WinogradNumerics::kWeightBlock;  // channels in a block of the weight
+inline constexpr std::int64_t kStrip = 8;                               // rows per product strip
+inline constexpr std::int64_t kLine = 16;                               // floats of a cache line
 
 inline const WinogradNumerics& of_machine() {
   return *numerics().winograd;
@@ -23,12 +24,12 @@ inline std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return ceil_div(n, multiple) * multiple;
 }
 
-/// Points lie a line more apart than they need: a power of two would crowd them into few sets of the cache.
+/// Adds a cache line between points. A power-of-two distance would map them to few cache sets.
 inline std::int64_t spread(std::int64_t floats) {
   return floats + kLine;
 }
 
-/// The output pixels [images, height, width], cut into squares.
+/// The output pixels [images, height, width], split into squares.
 struct Squares {
   std::int64_t images, height, width, down, across;
 
@@ -49,11 +50,11 @@ struct Squares {
   }
 };
 
-/// Images of which squares are read or written, [images, height, width, channels].
+/// Images [images, height, width, channels] whose squares are read or written.
 struct Images {
   std::int64_t height, width, channels;
 
-  /// The square of `size` pixels whose first one is (row, col), which may lie outside.
+  /// The square of `size` x `size` pixels that begins at (row, col), which may be outside the image.
   WinogradPatch patch(std::int64_t row, std::int64_t col, int size) const {
     const auto inside = [size](std::int64_t at, std::int64_t extent) {
       return static_cast<int>(std::clamp<std::int64_t>(extent - at, 0, size));

@@ -4,8 +4,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// All in one pass: the activation hides what the tests in its loop take. What is left of a row counts as a
-// vector, so that a value's bits do not depend on where its row was cut.
+// Everything in one pass: the activation's latency hides the branches in its loop. The rest of a row is
+// computed as a full vector, so that a value's bits do not depend on where its row was split.
 template <class Function>
 void activated_row(const EpilogueTile& tile, float* d, float* pre, const float* residual, const Function& f) {
   for_each_group(tile.cols, [&]<int kCount>(std::int64_t j, auto lanes) {

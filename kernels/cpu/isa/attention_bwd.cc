@@ -1,6 +1,6 @@
-// Attention backward for one head of keys and those of queries that read it, one after the other.
-// Probabilities are computed again from the log-sum-exp; the sum over keys of p * dp is the dot product of
-// out and dout (Dao et al. 2022, appendix B).
+// Attention backward for one key head and the query heads that read it, one query head after the other.
+// Probabilities are recomputed from the log-sum-exp. The sum over keys of p * dp is the dot product of out
+// and dout (Dao et al. 2022, appendix B).
 #include "kernels/cpu/isa/attention_tile.h"
 #include "kernels/cpu/isa/vector_math.h"
 #include "kernels/cpu/numerics.h"
@@ -8,12 +8,12 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// The scratch of a group of heads. Pitch of tiles of scores and of *_columns is kBlock, of all else the
+/// The scratch of a group of heads. Tiles of scores and *_columns have the pitch kBlock; all others have the
 /// padded head dim.
 struct Scratch {
   std::int64_t width;               // head dim, padded
   float *k, *v;                     // [T padded, width]
-  FloatRows dk, dv;                 // likewise, unless they are the tensor's
+  FloatRows dk, dv;                 // likewise, unless they are the output tensor
   float *q, *dout;                  // [kBlock, width]
   float *q_columns, *dout_columns;  // [width, kBlock]; the queries are scaled
   float *p, *ds, *mask;             // [kBlock keys, kBlock queries]
@@ -48,13 +48,14 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
   return s;
 }
 
-/// True if the products can write the gradients to the tensor: each element once, as fp32, and no padding.
+/// True if the products can write gradients directly to the tensor: each element once, as fp32, without
+/// padding.
 bool writes_gradients(const AttentionHead& h) {
   return h.seq_len <= kBlock && h.seq_len % kStrip == 0 && h.head_dim % kLanes == 0 && !is_16_bit(h.element);
 }
 
-// p = exp(scores - lse); ds = scale * p * (dp - delta), zero where the mask hides. With dropout, dp
-// and the p that meets dout carry the mask.
+// p = exp(scores - lse); ds = scale * p * (dp - delta), zero where masked. With dropout, dp is multiplied by
+// the dropout mask, and so is the p that multiplies dout.
 template <bool kDropout>
 [[gnu::noinline]] void softmax_bwd_of_columns(const ScoreTile& t, const Scratch& s, float scale,
                                               std::int64_t query) {
@@ -90,7 +91,7 @@ void softmax_bwd(const ScoreTile& t, const AttentionHead& h, const Scratch& s) {
   zero_padded_keys(t, s.ds);
 }
 
-/// `over_queries`: kOverwrite for the first tile of these keys in a group of heads.
+/// `over_queries` is kOverwrite for the first tile of these keys in a group of heads.
 void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scratch& s, Store over_queries) {
   const std::int64_t row = t.first_key * s.width;
   products_of_tile(t, h, {s.k + row, s.width}, {s.q_columns, kBlock}, s.p);
@@ -103,8 +104,8 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scr
                 t.is_first ? Store::kOverwrite : Store::kAccumulate);
 }
 
-/// delta[q] = out[q] . dout[q] of `queries` rows, zero beyond. Products are summed lane by lane, and the
-/// lanes of kLanes queries at once, across a transposed square.
+/// delta[q] = out[q] . dout[q] for `queries` rows, zero beyond. Products are summed per lane. Then the lanes
+/// of kLanes queries are summed at once, through a transposed square.
 [[gnu::noinline]] void dot_rows(const Scratch& s, const ConstRows& out_rows, std::int64_t queries,
                                 std::int64_t head_dim) {
   float lanes[kBlock * kLanes], columns[kLanes * kBlock];
@@ -113,7 +114,7 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scr
   for (std::int64_t q = 0; q < queries; ++q, dout += s.width) {
     const float* out = static_cast<const float*>(out_rows.row(q));
     if (convert) {
-      read_row(out, out_rows.element, s.dq.data, head_dim);  // not in use yet
+      read_row(out, out_rows.element, s.dq.data, head_dim);  // dq is not in use yet
       out = s.dq.data;
     }
     Vector sum{};
@@ -162,13 +163,13 @@ AttentionBwdHead head_of_group(const AttentionBwdHead& a, std::int64_t index) {
   return one;
 }
 
-/// `begins_sums`: no head of queries before this one reads the keys.
+/// `begins_sums` is true for the first query head that reads the keys.
 void add_head(const AttentionBwdHead& a, ConstTile v, Scratch s, bool begins_sums) {
   const AttentionHead& h = a.head;
   const Element element = output_element(h);
   const bool in_place = writes_gradients(h);
   if (in_place) s.dq = {static_cast<float*>(a.dq), h.qkv_pitch};
-  // By queries so far; their first ones grow with the queries.
+  // The keys that earlier queries have written gradients for. Later queries begin at equal or later keys.
   std::int64_t keys_met = begins_sums ? 0 : h.seq_len;
   for (std::int64_t first = 0; first < h.seq_len; first += kBlock) {
     const std::int64_t queries = smaller(kBlock, h.seq_len - first);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-/// The scratch of one head. Pitch of tiles of scores is kBlock, of all else the padded head dim.
+/// The scratch of one head. Tiles of scores have the pitch kBlock, all others the padded head dim.
 struct Scratch {
   std::int64_t width;  // head dim, padded
   float *k, *v;        // [T padded, width]
@@ -39,13 +39,13 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
   return s;
 }
 
-/// Running statistics of kBlock queries; the sums are of exp(score - max).
+/// Running statistics of kBlock queries. The sums are of exp(score - max).
 struct Softmax {
   float max[kBlock], sum[kBlock], rescale[kBlock];
 };
 
-// Of kColumnQueries queries: p = exp(scores - new maximum), zero where the mask hides; sums and the
-// factor by which earlier tiles shrink.
+// For kColumnQueries queries: p = exp(scores - new maximum), zero where masked. Updates the sums, and the
+// factor that rescales earlier tiles.
 [[gnu::noinline]] void exponentiate_columns(const ScoreTile& t, float* p, Softmax& softmax,
                                             std::int64_t query) {
   const bool first = t.is_first;

@@ -1,12 +1,12 @@
 // Shared by attention forward and backward: the grid of tiles, the transposed score tile and its dropout
 // mask.
 //
-// [Note: attention tiles] Scores are held transposed, S^T [keys, queries]: a vector then spans queries, so
-// that row maxima, row sums and the log-sum-exp of softmax are plain vector operations, never sums across a
-// vector. A tile is kBlock keys by kBlock queries; under a causal mask the tiles above the diagonal are
-// skipped, and in those on it, products of kTileRows keys skip the vectors of queries before them. Queries
-// are scaled, not scores: scale * s - m would be contracted, which leaves more than 0 at the maximum, much
-// more where scores are large.
+// [Note: attention tiles] Scores are stored transposed, S^T [keys, queries]. A vector then spans queries, so
+// row maxima, row sums and the log-sum-exp of softmax are plain vector operations without horizontal sums. A
+// tile is kBlock keys by kBlock queries. Under a causal mask, tiles above the diagonal are skipped. In tiles
+// on the diagonal, products of kTileRows keys skip the vectors of earlier queries. The queries are scaled,
+// not the scores. Otherwise the compiler contracts scale * s - m, which is then not exactly 0 at the maximum,
+// and far from 0 for large scores.
 #pragma once
 
 #include "kernels/cpu/isa/pack.h"
@@ -26,10 +26,10 @@ struct ScoreTile {
   std::int64_t keys, queries;                // that exist
   std::int64_t padded_keys, padded_queries;  // that are computed: multiples of kStrip
   bool diagonal;                             // the causal mask cuts through it
-  bool is_first;                             // of its queries
+  bool is_first;                             // the first tile of its queries
 };
 
-/// The keys that some query of a tile row sees; `first` is that of a tile.
+/// The keys visible to some query of a tile row. `first` is the first key of a tile.
 struct KeyRange {
   std::int64_t first, end;
 };
@@ -42,7 +42,7 @@ inline KeyRange seen_keys(const AttentionHead& h, std::int64_t first_query) {
   const std::int64_t queries_end = smaller(h.seq_len, first_query + kBlock);
   KeyRange keys{0, h.causal ? queries_end : h.seq_len};
   if (h.key_bounds == nullptr) return keys;
-  // A query sees itself, so that every tile row has the tile on the diagonal.
+  // Each query sees itself, so every tile row includes the tile on the diagonal.
   keys.first = smaller(h.key_bounds[2 * first_query], first_query) / kBlock * kBlock;
   const std::int64_t end = h.key_bounds[2 * queries_end - 1];
   keys.end = smaller(keys.end, end > queries_end ? end : queries_end);
@@ -62,13 +62,12 @@ inline ScoreTile score_tile(const AttentionHead& h, std::int64_t first_key, std:
           .is_first = first_key == seen_keys(h, first_query).first};
 }
 
-/// Elements as the outputs hold them: kTf32 rounds inputs of products alone.
+/// The element type of the outputs. kTf32 rounds only inputs of products, so outputs are fp32.
 inline Element output_element(const AttentionHead& h) {
   return h.element == Element::kTf32 ? Element::kFp32 : h.element;
 }
 
-/// to(i, c) = factor(i) * rows(i, c) for c < cols, rounded where the elements have 16 bits; `rows` is used
-/// up.
+/// to(i, c) = factor(i) * rows(i, c) for c < cols, rounded for 16-bit elements. `rows` may be overwritten.
 template <class Factor = One>
 inline void write_rows(void* to, Element element, std::int64_t to_pitch, FloatRows rows,
                        std::int64_t num_rows, std::int64_t cols, const Factor& factor = {}) {
@@ -82,7 +81,7 @@ inline void write_rows(void* to, Element element, std::int64_t to_pitch, FloatRo
   }
 }
 
-/// Queries as the products of scores want them.
+/// Applies the score scale to the queries.
 inline void scale_columns(const AttentionHead& h, float* columns, std::int64_t width) {
   for (std::int64_t i = 0; i < kBlock * width; ++i) columns[i] *= h.scale;
 }
@@ -98,12 +97,12 @@ inline void products_of_tile(const ScoreTile& t, const AttentionHead& h, ConstTi
   }
 }
 
-/// A score that any seen one exceeds by so much that exp() of the difference is 0; not infinity, whose
-/// difference to itself is NaN.
+/// A score so low that exp() of its difference to any visible score is 0. Not infinity, because infinity
+/// minus itself is NaN.
 constexpr float kHiddenScore = -1e30f;
 
-/// Scores of keys outside of their queries' documents become kHiddenScore. Where such a key came first in a
-/// row, the factor 0 of the first seen one takes it out of the row's sums again.
+/// Sets scores of keys outside the query's document to kHiddenScore. If such a key comes first in a row, its
+/// contribution is multiplied by 0 when the first visible key arrives.
 inline void hide_other_documents(const ScoreTile& t, const AttentionHead& h, float* scores) {
   if (h.key_bounds == nullptr) return;
   const std::int32_t *first = h.key_bounds + 2 * t.first_query, *last = first + 2 * (t.queries - 1);
@@ -115,21 +114,21 @@ inline void hide_other_documents(const ScoreTile& t, const AttentionHead& h, flo
   }
 }
 
-/// `value` where the queries from `query` on see `key` under the causal mask, `hidden` elsewhere.
+/// `value` for queries from `query` on that see `key` under the causal mask, else `hidden`.
 inline Vector where_seen(std::int64_t key, std::int64_t query, Vector value, Vector hidden) {
   Ints lanes;
   for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] = static_cast<std::int32_t>(l);
   return lanes < static_cast<std::int32_t>(key - query) ? hidden : value;
 }
 
-// Elementwise work meets kColumns vectors of scores at once: of as many queries or, where the mask leaves
-// fewer, of several keys. More would not fit the registers beside its constants.
+// Elementwise work processes kColumns vectors of scores at a time. They belong to one key, or to several keys
+// where the mask leaves fewer queries. More vectors would not fit the registers beside the constants.
 constexpr int kColumns = 4;
 constexpr std::int64_t kColumnQueries = kColumns * kLanes;
 static_assert(kBlock % kColumnQueries == 0);
 
-/// Vectors of a tile of scores: the columns from kFirst on of kKeys keys. With kDiagonal, the causal mask
-/// hides some of column kFirst.
+/// Vectors of a tile of scores: the columns from kFirst on, for kKeys keys. With kDiagonal, the causal mask
+/// covers part of column kFirst.
 template <int kFirst, int kKeys, bool kDiagonal>
 struct Patch {
   static constexpr int kWidth = kColumns - kFirst, kCount = kWidth * kKeys;
@@ -144,7 +143,7 @@ struct Patch {
 #pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) TRIREME_ISA::store(tile + offset(i), group.v[i]);
   }
-  /// The group's vectors, `hidden` where the mask hides.
+  /// The group's vectors, with `hidden` at masked positions.
   VectorGroup<kCount> seen(const VectorGroup<kCount>& group, Vector hidden) const {
     if constexpr (!kDiagonal) return group;
     return group_of<kCount>([&](int i) {
@@ -178,15 +177,15 @@ inline void for_each_patch_of_diagonal(const ScoreTile& t, std::int64_t query, c
   }
 }
 
-/// Calls body(patch) for patches that cover what kColumnQueries queries from `query` on see, keys in their
-/// order.
+/// Calls body(patch) for patches that cover all scores visible to the kColumnQueries queries from `query` on,
+/// in key order.
 template <class Body>
 inline void for_each_patch(const ScoreTile& t, std::int64_t query, const Body& body) {
   for_each_patch_of_keys<0, false>(0, t.diagonal ? smaller(query, t.keys) : t.keys, query, body);
   if (t.diagonal) for_each_patch_of_diagonal<0>(t, query, body);
 }
 
-/// Zeroes the rows of keys that do not exist.
+/// Zeroes the rows of padded keys.
 inline void zero_padded_keys(const ScoreTile& t, float* tile) {
   for (std::int64_t i = t.keys * kBlock; i < t.padded_keys * kBlock; ++i) tile[i] = 0.0f;
 }
@@ -211,19 +210,19 @@ inline void add_over_queries(const ScoreTile& t, const float* tile, ConstTile ro
   }
 }
 
-/// Tiles of scores must be zeroed once where numbers that nobody uses are computed on: lanes beyond
-/// padded_queries, and, by the mask's product, queries before a strip.
+/// True if tiles of scores must be zeroed once, because unused values take part in later products: lanes
+/// beyond padded_queries and, in masked tiles, queries before a strip.
 inline bool leaves_gaps(const AttentionHead& h) {
   return h.seq_len % kBlock != 0 || h.dropout_p > 0.0f;
 }
 
-/// True if the keys' rows, read an element at a time, may stay in their tensor: nothing to convert or to pad,
-/// and one block of queries meets them once.
+/// True if the rows of the keys, read one element at a time, can be read from their tensor: no conversion, no
+/// padding, and only one block of queries reads them.
 inline bool reads_rows_in_place(const AttentionHead& h) {
   return h.element == Element::kFp32 && h.seq_len <= kBlock && h.seq_len % kStrip == 0;
 }
 
-/// The keys' rows [T padded, width] of `from`, copied to `to` unless they may stay.
+/// The keys' rows [T padded, width] of `from`: in place if possible, else copied to `to`.
 inline ConstTile rows_of_keys(const AttentionHead& h, const void* from, float* to, std::int64_t width) {
   if (reads_rows_in_place(h)) return {static_cast<const float*>(from), h.qkv_pitch};
   pack_rows(to, width, round_up(h.seq_len, kStrip), {from, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);

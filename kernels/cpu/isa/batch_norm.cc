@@ -1,4 +1,4 @@
-// Statistics and affine maps of channels: rows are pixels, columns channels, and sums go down the columns.
+// Statistics and affine maps of channels. Rows are pixels, columns are channels; sums run down the columns.
 #include <type_traits>
 
 #include "kernels/cpu/isa/vector.h"
@@ -7,7 +7,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// sums[c] = sum over rows of term(row, c). Four rows at a time, so that the sums are seldom read and written.
+// sums[c] = sum over rows of term(row, c). Four rows at a time, which saves reads and writes of the sums.
 template <class Term>
 inline void sum_columns(std::int64_t rows, std::int64_t cols, float* __restrict sums, const Term& term) {
   __builtin_memset(sums, 0, static_cast<std::size_t>(cols) * sizeof(float));
@@ -24,7 +24,7 @@ inline void sum_columns(std::int64_t rows, std::int64_t cols, float* __restrict 
   }
 }
 
-// The mean is taken first and the squares about it: one pass would lose the digits of a large mean.
+// The mean first, then the squares about it. A single pass would lose the digits of a large mean.
 void moments(const ChannelMoments& p) {
   const float* __restrict x = p.x;
   const std::int64_t cols = p.cols;
@@ -39,7 +39,7 @@ void moments(const ChannelMoments& p) {
   });
 }
 
-// NaN passes.
+// NaN stays NaN.
 template <class T>
 inline T rectified(T x) {
   return x < 0.0f ? T{} : x;
@@ -85,7 +85,7 @@ void affine(const ChannelAffine& p) {
   return p.stream ? affine_by_kind<true>(p) : affine_by_kind<false>(p);
 }
 
-// Calls body(g): g.template operator()<T>(element, column) is the gradient behind the rectifier.
+// Calls body(g), where g.template operator()<T>(element, column) is dy after the ReLU's backward.
 template <class Body>
 inline void with_gradient(const ChannelGradients& p, const Body& body) {
   if (p.passes == Passes::kFromY) {
@@ -102,7 +102,7 @@ inline void with_gradient(const ChannelGradients& p, const Body& body) {
   }
 }
 
-// Two rows at a time, so that the sums are seldom read and written.
+// Two rows at a time, which saves reads and writes of the sums.
 template <bool kKeep>
 void sums_as(const ChannelGradients& p) {
   const std::int64_t cols = p.cols;

@@ -13,12 +13,13 @@ void write(const float* x, Element element, void* y, std::int64_t n) {
   write_row(x, element, y, n);
 }
 
-// kLanes rows of `cols` elements, `pitch` apart: squares, and what is left of the last ones by element.
+// kLanes rows of `cols` elements, `pitch` apart: whole squares, then the rest element by element.
 void transpose_rows(const float* x, std::int64_t pitch, std::int64_t rows, std::int64_t cols, float* y,
                     std::int64_t y_pitch) {
   std::int64_t j = 0;
   for (; rows == kLanes && j + kLanes <= cols; j += kLanes) {
-    // kLanes rows at once are more than what the machine prefetches on its own. After these come the next.
+    // The hardware does not prefetch kLanes row streams at once. After the last column, fetches the next
+    // kLanes rows.
     const std::int64_t ahead =
         j + 4 * kLanes < cols ? j + 4 * kLanes : kLanes * pitch + j + 4 * kLanes - cols;
     for (std::int64_t i = 0; i < kLanes; ++i) __builtin_prefetch(x + i * pitch + ahead);
@@ -29,10 +30,10 @@ void transpose_rows(const float* x, std::int64_t pitch, std::int64_t rows, std::
   }
 }
 
-// kLanes rows at a time: fp32 from where it lies, all else in pieces of kRun elements through a buffer in the
-// first cache.
+// kLanes rows at a time. fp32 is read in place; other elements go through a buffer in the L1 cache, in pieces
+// of kRun elements.
 void read_transposed(const TransposedRows& a) {
-  constexpr std::int64_t kRun = 256, kPitch = kRun + kLanes;  // not a power of two apart
+  constexpr std::int64_t kRun = 256, kPitch = kRun + kLanes;  // not a power of two
   float buffer[kLanes * kPitch];
   for (std::int64_t row = 0; row < a.rows; row += kLanes) {
     const std::int64_t rows = a.rows - row < kLanes ? a.rows - row : kLanes;

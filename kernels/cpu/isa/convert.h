@@ -1,6 +1,6 @@
-// Conversions between fp32 and what tensors hold, a row at a time: with the instructions for it where they
-// are, by integer arithmetic elsewhere. Both round to nearest, ties to even, give infinity on overflow, keep
-// denormals, and make NaN quiet without losing its leading bits: every instruction set gives the same bits.
+// Row-wise conversion between fp32 and the elements of tensors. Uses conversion instructions where available,
+// otherwise integer arithmetic. Both round to nearest, ties to even, overflow to infinity, keep denormals,
+// and make NaN quiet while keeping its leading bits. So every instruction set gives the same bits.
 #pragma once
 
 #if defined(__F16C__)
@@ -53,7 +53,7 @@ inline std::uint16_t bf16_of(float x) {
   return static_cast<std::uint16_t>((word & 0x7FFFFFFFu) > kInfinityWord ? nan : nearest);
 }
 
-/// Rounded to 10 mantissa bits, still fp32.
+/// Rounded to 10 mantissa bits; the type stays fp32.
 inline float tf32_of(float x) {
   const std::uint32_t word = word_of(x);
   const std::uint32_t nearest = (word + 0xFFFu + ((word >> 13) & 1u)) & ~0x1FFFu;
@@ -91,7 +91,7 @@ inline void write_fp16(const float* x, std::uint16_t* y, std::int64_t n) {
   for (; i < n; ++i) y[i] = fp16_of(x[i]);
 }
 
-/// y = x. Reading makes the roundings of the element, kTf32's.
+/// y = x, rounded to tf32 for kTf32.
 inline void read_row(const void* x, Element element, float* y, std::int64_t n) {
   if (element == Element::kFp16) {
     read_fp16(static_cast<const std::uint16_t*>(x), y, n);
@@ -106,7 +106,7 @@ inline void read_row(const void* x, Element element, float* y, std::int64_t n) {
   }
 }
 
-/// y = x rounded to what the element holds; kTf32 holds all of fp32.
+/// y = x rounded to the element type; kTf32 is stored as unrounded fp32.
 inline void write_row(const float* x, Element element, void* y, std::int64_t n) {
   if (element == Element::kFp16) {
     write_fp16(x, static_cast<std::uint16_t*>(y), n);

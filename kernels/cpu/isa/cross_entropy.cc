@@ -26,8 +26,8 @@ float row(float* logits, std::int64_t cols, std::int32_t target, float scale, bo
   return __builtin_logf(sum) - target_logit;
 }
 
-// With q the targets' distribution, W its sum and lse = log sum exp: loss = W lse - sum q_j logit_j, gradient
-// W p - q.
+// q is the distribution of the targets, W its sum and lse = log sum exp. loss = W lse - sum q_j logit_j, and
+// the gradient is W p - q.
 float soft_row(float* logits, std::int64_t cols, const SoftTargets& t, float scale, bool write_gradient) {
   const float max = max_over(logits, cols);
   float total = 0.0f, hits = 0.0f;

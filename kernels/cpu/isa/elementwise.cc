@@ -10,7 +10,7 @@ void add(const float* a, const float* b, float* out, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
 }
 
-// kVectors of columns, whose sums stay in registers.
+// kVectors vectors of columns, whose sums stay in registers.
 template <int kVectors>
 void add_columns(const float* x, std::int64_t rows, std::int64_t pitch, float* sum) {
   Vector sums[kVectors];

@@ -22,7 +22,7 @@ struct RowsInMemory {
   std::int64_t pitch, rows, cols;
 };
 
-// Some rows at a time, so that what a strip gets of them is whole cache lines, and memory is read in order.
+// Several rows at a time. So each strip receives whole cache lines, and memory is read in order.
 template <std::int64_t kWidth>
 void pack_some_rows(const RowsInMemory& from, std::int64_t depth, float* y) {
   std::int64_t j = 0;
@@ -37,7 +37,7 @@ void pack_some_rows(const RowsInMemory& from, std::int64_t depth, float* y) {
   }
 }
 
-// Other elements than fp32 by way of a buffer in the first cache.
+// Converts elements other than fp32 through a buffer in the L1 cache.
 template <std::int64_t kWidth>
 void pack_rows_of(const StripCopy& c) {
   constexpr std::int64_t kRows = 8, kPiece = 8 * kColStrip, kPitch = kPiece + kLanes;
@@ -64,7 +64,7 @@ void pack_rows_of(const StripCopy& c) {
   }
 }
 
-// Strips narrower than a vector are transposed a vector of them at a time, a run of k after the other.
+// Strips narrower than a vector are transposed in groups of one vector, in runs of k.
 template <std::int64_t kWidth>
 void pack_columns_of(const StripCopy& c) {
   constexpr std::int64_t kRun = 128, kGroup = kWidth % kLanes == 0 ? kWidth : kLanes;
@@ -94,7 +94,7 @@ void pack(const StripCopy& c) {
   pack_rows_of<kWidth>(c);
 }
 
-// One register tile: what it adds to is prefetched while it is summed.
+// One register tile. Prefetches the part of c that it adds to.
 template <int kVectors>
 void multiply_strips(const StripProduct& p, const float* a, const float* b, float* c, std::int64_t rows,
                      std::int64_t cols) {
@@ -116,7 +116,7 @@ void multiply_strips(const StripProduct& p, const float* a, const float* b, floa
   }
 }
 
-// A strip of b stays in cache while all of a passes it.
+// A strip of b stays in cache while all of a is multiplied with it.
 void multiply(const StripProduct& p) {
   for (std::int64_t j = 0; j < p.cols; j += kColStrip) {
     const std::int64_t cols = p.cols - j < kColStrip ? p.cols - j : kColStrip;

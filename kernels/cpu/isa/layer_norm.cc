@@ -4,7 +4,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// The mean is taken first and the variance about it: one pass would lose the digits of a large mean.
+// The mean first, then the variance about it. A single pass would lose the digits of a large mean.
 void fwd_row(const float* x, const float* gamma, const float* beta, float* y, std::int64_t cols,
              float epsilon, float* mean_out, float* rstd_out) {
   const float inverse_cols = 1.0f / static_cast<float>(cols);

@@ -29,7 +29,7 @@ void lion(const LionRun& run) {
     const float g = a.clip * grad[i];
     const float m = exp_avg[i];
     const float c = a.beta1 * m + (1.0f - a.beta1) * g;
-    const float step = c > 0.0f ? a.lr : c < 0.0f ? -a.lr : c;  // 0 and NaN as they are
+    const float step = c > 0.0f ? a.lr : c < 0.0f ? -a.lr : c;  // 0 and NaN pass through
     exp_avg[i] = a.beta2 * m + (1.0f - a.beta2) * g;
     param[i] = param[i] - a.decay * param[i] - step;
   }

@@ -1,5 +1,5 @@
-// Copies of strided rows into dense tiles, zero beyond the edges, so that tile_gemm needs no edge cases and
-// reads no memory of large pitch.
+// Copies strided rows into dense tiles that are zero beyond the edges. So tile_gemm has no edge cases and
+// reads no memory with a large pitch.
 #pragma once
 
 #include "kernels/cpu/isa/convert.h"
@@ -23,8 +23,8 @@ struct FloatRows {
   std::int64_t pitch;
 };
 
-// Wide rows in tensors are fetched this many ahead: the processor foresees neither their addresses nor, where
-// they lie far apart, their pages.
+// Number of rows to prefetch for wide rows in tensors. The hardware predicts neither their addresses nor, at
+// large distances, their pages.
 constexpr std::int64_t kRowsAhead = 8;
 constexpr std::int64_t kLineFloats = 16;
 
@@ -32,7 +32,7 @@ inline void fetch_row(const float* row, std::int64_t cols) {
   for (std::int64_t j = 0; j < cols; j += kLineFloats) __builtin_prefetch(row + j);
 }
 
-enum class InTensor { kSource, kDestination };  // which of the two is no tile in cache
+enum class InTensor { kSource, kDestination };  // the operand that is not a tile in cache
 
 struct One {
   constexpr float operator()(std::int64_t) const { return 1.0f; }
@@ -41,7 +41,7 @@ struct One {
 // copy_rows of kVectors * kLanes columns.
 template <InTensor kTensor, int kVectors, class Factor>
 inline void copy_dense_rows(FloatRows to, FloatRows from, std::int64_t rows, const Factor& factor) {
-  constexpr bool kWide = kVectors * kLanes > 32;  // what two cache lines hold is met soon enough
+  constexpr bool kWide = kVectors * kLanes > 32;  // two cache lines or less need no prefetch
   const FloatRows& tensor = kTensor == InTensor::kSource ? from : to;
   for (std::int64_t i = 0; i < rows; ++i, to.data += to.pitch, from.data += from.pitch) {
     if (kWide && i + kRowsAhead < rows) {
@@ -54,8 +54,8 @@ inline void copy_dense_rows(FloatRows to, FloatRows from, std::int64_t rows, con
   }
 }
 
-/// to(i, j) = factor(i) * from(i, j) for i < rows, j < cols. Quick for the widths of usual heads.
-// Not inlined, like pack_rows: callers have few registers left.
+/// to(i, j) = factor(i) * from(i, j) for i < rows, j < cols. Fast for usual head widths. Not inlined, like
+/// pack_rows, because callers have few free registers.
 template <InTensor kTensor, class Factor = One>
 [[gnu::noinline]] void copy_rows(FloatRows to, FloatRows from, std::int64_t rows, std::int64_t cols,
                                  const Factor& factor = {}) {
@@ -70,7 +70,7 @@ template <InTensor kTensor, class Factor = One>
   }
 }
 
-/// dst[i * dst_pitch + j] = src(i, j) for i < rows, j < cols; zero up to padded_rows, dst_pitch.
+/// dst[i * dst_pitch + j] = src(i, j) for i < rows, j < cols. Zeros up to padded_rows and dst_pitch.
 [[gnu::noinline]] inline void pack_rows(float* dst, std::int64_t dst_pitch, std::int64_t padded_rows,
                                         const ConstRows& src, std::int64_t rows, std::int64_t cols) {
   if (src.element == Element::kFp32) {
@@ -107,8 +107,8 @@ inline Vector every_second_quad(Vector a, Vector b) {
                   [](int l) { return (kFirst + l % kHalf / 4 * 2) * 4 + l % 4 + l / kHalf * int{kLanes}; });
 }
 
-/// dst[j * dst_pitch + i] = src[i * src_pitch + j] for a square of kLanes: first squares of four within quads
-/// of lanes, then the quads. Shuffles within quads are the quick ones.
+/// dst[j * dst_pitch + i] = src[i * src_pitch + j] for a square of kLanes. Transposes 4 x 4 squares within
+/// quads of lanes first, then the quads. Shuffles within quads are the fast ones.
 inline void transpose_square(float* dst, std::int64_t dst_pitch, const float* src, std::int64_t src_pitch) {
   constexpr int kQuads = kLanes / 4;
   Vector quads[4][kQuads];  // [j][q]: quad p is column 4 p + j of the rows from 4 q on

@@ -1,4 +1,4 @@
-// Philox4x32-10 of runtime/base/rng.h once more, a vector of counters at a time. A test compares the two.
+// Philox4x32-10 of runtime/base/rng.h, vectorised over counters. A test compares the two.
 #pragma once
 
 #if defined(__x86_64__)
@@ -11,11 +11,11 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Counter words in the low halves of 64-bit lanes; the high halves hold whatever products left there.
+// Counter words in the low halves of 64-bit lanes. The high halves hold leftovers of products.
 constexpr std::int64_t kCounters = kLanes / 2;
 typedef std::uint64_t Words __attribute__((vector_size(kCounters * sizeof(std::uint64_t))));
 
-/// The 64-bit products of the low halves. Plain C would become the slow multiplication of whole lanes.
+/// 64-bit products of the low halves. Plain C would compile to the slower full 64-bit multiplication.
 inline Words product_of_low_halves(Words a, Words b) {
 #if defined(__AVX512F__)
   return (Words)_mm512_maskz_mul_epu32(0xFF, (__m512i)a, (__m512i)b);

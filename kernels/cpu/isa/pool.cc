@@ -3,8 +3,8 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-// Calls body(offset of the output pixel, offset of the input pixel, place within the window) for all pixels
-// of all windows that lie within the image, a window after the other. Offsets in floats.
+// Calls body(output pixel offset, input pixel offset, index within the window) for all pixels of all windows
+// that are inside the image, window by window. Offsets are in floats.
 template <class Begin, class Body>
 inline void for_each_pixel(const PoolImage& p, const Begin& begin, const Body& body) {
   for (std::int64_t i = 0; i < p.out_height; ++i) {

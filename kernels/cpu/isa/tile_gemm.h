@@ -1,6 +1,6 @@
-// Small matrix products over tiles in cache: C (+)= A B. A is read one element at a time, in either order,
-// and B and C a vector at a time. Used by attention, whose products are too small for a library call each,
-// and by packed products (isa/gemm.cc).
+// Small matrix products over tiles in cache: C (+)= A B. Reads A one element at a time, in either order, and
+// B and C one vector at a time. Used by attention, whose products are too small for library calls, and by
+// packed products (isa/gemm.cc).
 #pragma once
 
 #include "kernels/cpu/isa/vector.h"
@@ -12,10 +12,10 @@ namespace {
 constexpr int kTileRows = 8;  // 8 x 3 sums of 32 registers
 constexpr int kTileVectors = 3;
 #elif defined(__FMA__)
-constexpr int kTileRows = 4;  // 4 x 3 of 16, which leaves one for a factor
+constexpr int kTileRows = 4;  // 4 x 3 of 16; one register is left for a factor
 constexpr int kTileVectors = 3;
 #else
-constexpr int kTileRows = 4;  // 4 x 2 of 16: products take a register before they are added
+constexpr int kTileRows = 4;  // 4 x 2 of 16: without FMA, a product needs a register
 constexpr int kTileVectors = 2;
 #endif
 
@@ -28,13 +28,13 @@ struct ConstTile {
 enum class Store { kOverwrite, kAccumulate };
 enum class ReadA { kRows, kColumns };  // kColumns: A(i, j) is a.data[j * pitch + i]
 
-// Not inlined: a caller has many products, and few registers left for their addresses. Of a B in the second
-// cache, kAhead rows are prefetched.
+// Not inlined: callers have many products and few registers left for their addresses. Prefetches kAhead rows
+// of a B in the L2 cache.
 template <ReadA kReadA, int kVectors, int kAhead = 0>
 [[gnu::noinline]] void gemm_tile(std::int64_t depth, ConstTile a, ConstTile b, float* c, std::int64_t c_pitch,
                                  Store mode) {
   Vector sum[kTileRows][kVectors] = {};
-  // Three rows share a pointer: one for each row would not fit the registers.
+  // Three rows share a pointer, because one pointer per row would not fit the registers.
   const float* a_rows[(kTileRows + 2) / 3];
   const std::int64_t row_pitch = kReadA == ReadA::kRows ? a.pitch : 0;
   for (int i = 0; i < (kTileRows + 2) / 3; ++i) a_rows[i] = a.data + 3 * i * row_pitch;
@@ -74,7 +74,7 @@ inline void gemm_strip(std::int64_t cols, std::int64_t depth, ConstTile a, Const
     gemm_tile<kReadA, kVectors>(depth, a, {b.data + j, b.pitch}, c + j, c_pitch, mode);
     j += kVectors * kLanes;
   };
-  // Four vectors are two tiles of two: one of three would leave a narrow one.
+  // Four vectors become two tiles of two, because a tile of three would leave a narrow one.
   if constexpr (kTileVectors == 3) {
     while (cols - j > 4 * kLanes || cols - j == 3 * kLanes) tile.template operator()<3>();
   }

@@ -33,7 +33,8 @@ inline void store(float* to, T value) {
   __builtin_memcpy(to, &value, sizeof value);
 }
 
-/// Past the caches, where the machine can: for what is not read again soon. `to` is aligned to a Vector.
+/// A non-temporal store where available, for values that are not read again soon. `to` is aligned to a
+/// Vector.
 inline void stream(float* to, Vector value) {
 #if defined(__AVX512F__)
   _mm512_stream_ps(to, value);
@@ -46,7 +47,7 @@ inline void stream(float* to, Vector value) {
 #endif
 }
 
-/// After the last stream(), before other threads read.
+/// Call after the last stream() and before other threads read.
 inline void end_stream() {
 #if defined(__SSE__)
   _mm_sfence();
@@ -58,11 +59,11 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
 }
 
 #if defined(__AVX512F__)
-// All lanes are named where gcc 12 warns of the forms without a mask.
+// The forms with a full mask avoid warnings of gcc 12 about the forms without one.
 constexpr __mmask16 kAllLanes = 0xFFFF;
 #endif
 
-/// The larger, and the smaller, of each lane; b where a or b is NaN.
+/// Lane-wise maximum and minimum; b where a or b is NaN.
 inline Vector larger(Vector a, Vector b) {
 #if defined(__AVX512F__)
   return _mm512_maskz_max_ps(kAllLanes, a, b);
@@ -78,8 +79,8 @@ inline Vector smaller(Vector a, Vector b) {
 #endif
 }
 
-/// Calls body.template operator()<T>(i) for all i in [0, n): with T = Vector a vector at a time, with T =
-/// float for the rest.
+/// Calls body.template operator()<T>(i) for all i in [0, n): T = Vector for whole vectors, T = float for the
+/// rest.
 template <class Body>
 inline void for_each_vector(std::int64_t n, const Body& body) {
   std::int64_t i = 0;
@@ -87,7 +88,7 @@ inline void for_each_vector(std::int64_t n, const Body& body) {
   for (; i < n; ++i) body.template operator()<float>(i);
 }
 
-/// Lane l is lane `from(l)` of a, and beyond kLanes of b.
+/// Lane l is lane `from(l)` of a; from kLanes on, of b.
 template <class From, std::size_t... kLane>
 inline Vector permuted(Vector a, Vector b, From from, std::index_sequence<kLane...>) {
   return __builtin_shufflevector(a, b, from(static_cast<int>(kLane))...);
@@ -97,7 +98,7 @@ inline Vector permuted(Vector a, Vector b, From from) {
   return permuted(a, b, from, std::make_index_sequence<kLanes>());
 }
 
-/// The sum over a vector, by halves.
+/// The sum over a vector, by halving.
 template <int kWidth = kLanes / 2>
 inline float sum_of(Vector v) {
   v += permuted(v, v, [](int lane) { return (lane + kWidth) % static_cast<int>(kLanes); });
@@ -105,7 +106,7 @@ inline float sum_of(Vector v) {
   return v[0];
 }
 
-/// The sum of body.template operator()<T>(i) over [0, n), in four vectors so that additions overlap.
+/// The sum of body.template operator()<T>(i) over [0, n). Four accumulators let additions overlap.
 template <class Body>
 inline float sum_over(std::int64_t n, const Body& body) {
   Vector sum[4] = {};
@@ -120,7 +121,7 @@ inline float sum_over(std::int64_t n, const Body& body) {
   return sum_of((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
 }
 
-/// The largest of x [n]; NaN may be passed over.
+/// The maximum of x [n]; NaN may be ignored.
 inline float max_over(const float* x, std::int64_t n) {
   float max = x[0];
   if (n >= 4 * kLanes) {

@@ -1,5 +1,5 @@
-// Several vectors that a computation meets side by side. Long chains of dependent operations leave the units
-// idle: the processor looks ahead far enough to overlap a few of them only if their operations alternate.
+// Groups of vectors that are processed in an interleaved order. A long chain of dependent operations leaves
+// execution units idle. The processor overlaps several chains only if their operations alternate.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,8 @@ template <int n>
   return group_of<n>([&](int i) { return a.v[i] * b; });
 }
 
-/// Vectors of memory, or `count` < kLanes floats of it, zeroes beyond: one arithmetic for both.
+/// Loads and stores of whole vectors. PartOfVector handles `count` < kLanes floats with zeros beyond, so that
+/// both use the same arithmetic.
 struct WholeVectors {
   template <int kCount>
   VectorGroup<kCount> load(const float* from) const {
@@ -80,8 +81,8 @@ constexpr int kMostInGroup = 8;  // of 32 registers
 constexpr int kMostInGroup = 4;  // of 16
 #endif
 
-/// Calls body.template operator()<kCount>(i, whole vectors or a part of one) for groups that cover [0, n), as
-/// large as they come.
+/// Calls body.template operator()<kCount>(i, whole vectors or a part of one) for groups that cover [0, n),
+/// largest groups first.
 template <int kCount = kMostInGroup, class Body>
 inline void for_each_group(std::int64_t n, const Body& body, std::int64_t i = 0) {
   for (; i + kCount * kLanes <= n; i += kCount * kLanes) body.template operator()<kCount>(i, WholeVectors{});

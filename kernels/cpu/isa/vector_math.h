@@ -1,6 +1,5 @@
-// exp, log and what is built from them, written so that the compiler turns a loop over them into vector code:
-// no branches, no calls. Relative error below 2 ulp, over the whole range: overflow gives infinity, NaN stays
-// NaN.
+// exp, log and functions built on them, without branches or calls, so that the compiler vectorises loops over
+// them. The relative error is below 2 ulp over the whole range. Overflow gives infinity, and NaN stays NaN.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +9,7 @@
 namespace trireme::cpu::TRIREME_ISA {
 namespace {
 
-/// x, held where e^x is neither 0 nor infinite by more than a little. NaN passes, so not by std::min.
+/// Clamps x to the range outside which e^x is 0 or infinite anyway. Not std::min, because NaN must stay NaN.
 template <class T>
 inline T held(T x) {
   x = x > 89.0f ? T{} + 89.0f : x;
@@ -20,7 +19,7 @@ inline T held(T x) {
 constexpr float kLn2High = 0.693145751953125f;  // ln 2 in two parts
 constexpr float kLn2Low = 1.42860682030941723e-6f;
 
-/// x, held, as n ln 2 + r with |r| <= ln 2 / 2, of a float or of a vector.
+/// The clamped x as n ln 2 + r with |r| <= ln 2 / 2, for a float or a vector.
 template <class T>
 struct ExpParts {
   T shifted;  // n in its lowest bits
@@ -47,7 +46,7 @@ inline T exp_of_remainder(T r) {
   return p * r + 1.0f;
 }
 
-/// e^x: 2^n in two factors, so that n = 128 and denormal results need no case of their own.
+/// e^x. 2^n is applied in two factors, which covers n = 128 and denormal results.
 inline float exp_approx(float x) {
   const auto [shifted, n, r] = split_exponent(held(x));
   const std::int32_t n_int =
@@ -58,7 +57,7 @@ inline float exp_approx(float x) {
   return exp_of_remainder(r) * scale1 * scale2;
 }
 
-/// p * 2^n, as split_exponent leaves n.
+/// p * 2^n, with n in the form of split_exponent.
 inline Vector scaled(Vector p, [[maybe_unused]] Vector shifted, [[maybe_unused]] Vector n) {
 #if defined(__AVX512F__)
   return _mm512_maskz_scalef_ps(kAllLanes, p, n);
@@ -70,7 +69,7 @@ inline Vector scaled(Vector p, [[maybe_unused]] Vector shifted, [[maybe_unused]]
 #endif
 }
 
-/// e^x of vectors for x below 88, where nothing overflows, with the bits of exp_approx; NaN stays NaN.
+/// e^x of vectors for x below 88, where nothing overflows. Same bits as exp_approx; NaN stays NaN.
 template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> exp_below(const VectorGroup<kCount>& x) {
   const auto parts =
@@ -107,7 +106,7 @@ inline Vector log_approx(Vector x) {
 template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> reciprocal(const VectorGroup<kCount>& x) {
 #if defined(__AVX512F__)
-  // Within 2^-14, and after a step of Newton's within 2^-28.
+  // The estimate is within 2^-14, and one Newton step improves it to 2^-28.
   const auto estimate = group_of<kCount>([&](int i) { return _mm512_maskz_rcp14_ps(kAllLanes, x.v[i]); });
   const auto error = group_of<kCount>([&](int i) { return 1.0f - x.v[i] * estimate.v[i]; });
   return estimate + estimate * error;
@@ -144,7 +143,7 @@ template <int kCount>
   return {.of_x = pick(smaller_one, larger_one), .of_minus_x = pick(larger_one, smaller_one)};
 }
 
-/// (1 - t) / (1 + t) with t = e^-2|x|; near 0, where that cancels, Cephes' polynomial (Moshier 1989).
+/// (1 - t) / (1 + t) with t = e^-2|x|. Near 0, where that cancels, uses Cephes' polynomial (Moshier 1989).
 template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> tanh(const VectorGroup<kCount>& x) {
   constexpr float kNear = 0.625f;
@@ -177,10 +176,10 @@ template <int kCount>
   return group_of<kCount>([&](int i) { return x.v[i] < 0.0f ? x.v[i] * t.v[i] : x.v[i]; }) * one_side;
 }
 
-/// Of finite x; NaN elsewhere.
+/// For finite x; NaN elsewhere.
 template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> gelu_tanh_derivative(const VectorGroup<kCount>& x) {
-  constexpr float kFlat = 256.0f;  // of x^2, where the derivative has long been 0 or 1
+  constexpr float kFlat = 256.0f;  // x^2 beyond which the derivative is 0 or 1
   const auto square = group_of<kCount>([&](int i) { return smaller(Vector{} + kFlat, x.v[i] * x.v[i]); });
   const auto t = exp_of_magnitude(x * (square * kGelu3 + kGelu1));
   const auto one_side = reciprocal(t + 1.0f);
@@ -190,16 +189,16 @@ template <int kCount>
          x * other_side * slope;
 }
 
-/// The normal distribution: Phi(-|x|), and e^(-x^2 / 2), which is sqrt(2 pi) times its density.
+/// Two values of the normal distribution: Phi(-|x|), and e^(-x^2 / 2), which is sqrt(2 pi) times its density.
 template <int kCount>
 struct NormalTail {
   VectorGroup<kCount> tail, bell;
 };
-// With z = |x| / sqrt(2) and t = 1 / (1 + 0.3 z), Phi(-|x|) = erfc(z) / 2 = e^(-z^2) t q(t); q of degree 8
-// with the smallest relative error, 2e-8, for z <= 10. What is left is the round-off of the exponent.
+// With z = |x| / sqrt(2) and t = 1 / (1 + 0.3 z), Phi(-|x|) = erfc(z) / 2 = e^(-z^2) t q(t). q has degree 8
+// and the smallest relative error, 2e-8, for z <= 10. The remaining error is the round-off of the exponent.
 template <int kCount>
 [[gnu::always_inline]] inline NormalTail<kCount> normal_tail(const VectorGroup<kCount>& x) {
-  constexpr float kFlat = 16.0f;  // both have long been 0
+  constexpr float kFlat = 16.0f;  // x beyond which both are 0
   constexpr std::int32_t kAllButSign = INT32_MAX;
   const auto magnitude = group_of<kCount>([&](int i) {
     return smaller(Vector{} + kFlat, reinterpret_cast<Vector>(reinterpret_cast<Ints>(x.v[i]) & kAllButSign));
@@ -225,7 +224,7 @@ template <int kCount>
          group_of<kCount>([&](int i) { return x.v[i] < 0.0f ? normal.tail.v[i] : 1.0f - normal.tail.v[i]; });
 }
 
-/// Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi), of finite x; NaN elsewhere.
+/// Phi(x) + x e^(-x^2 / 2) / sqrt(2 pi), for finite x; NaN elsewhere.
 template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> gelu_derivative(const VectorGroup<kCount>& x) {
   constexpr float kDensityAtZero = 0.3989422804f;  // 1 / sqrt(2 pi)

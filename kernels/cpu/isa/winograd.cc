@@ -3,8 +3,8 @@
 #include "kernels/cpu/isa/tile_gemm.h"
 #include "kernels/cpu/numerics.h"
 
-// Squares live in registers once their loops are unrolled. A sanitizer would check each access of them, and
-// take minutes to compile.
+// Unrolled loops keep squares in registers. Under a sanitizer, which checks each access, unrolling would take
+// minutes to compile.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define TRIREME_UNROLL(n)
 #else
@@ -20,12 +20,12 @@ constexpr int kIn = WinogradNumerics::kInput, kOut = WinogradNumerics::kOutput, 
 // The points are 0, +-kA, +-kB and infinity; all of these are exact.
 constexpr float kA = 0.625f, kB = 1.5f;
 constexpr float kA2 = kA * kA, kB2 = kB * kB, kA3 = kA2 * kA, kB3 = kB2 * kB;
-// One over the derivative of x (x^2 - a^2) (x^2 - b^2) at the points.
+// The reciprocal of the derivative of x (x^2 - a^2) (x^2 - b^2) at the points.
 constexpr float kOf0 = 1.0f / (kA2 * kB2);
 constexpr float kOfA = 1.0f / (2.0f * kA2 * (kA2 - kB2));
 constexpr float kOfB = 1.0f / (2.0f * kB2 * (kB2 - kA2));
 
-// The transforms of one dimension. `kStep`: how far apart elements lie.
+// One-dimensional transforms. `kStep` is the distance between elements.
 
 /// B^T: 6 pixels to 6 points.
 struct OfInput {
@@ -107,7 +107,7 @@ struct ToWeightGradient {
   }
 };
 
-/// `square`, rows kIn apart, becomes T x T': columns first.
+/// Transforms `square`, whose rows are kIn apart, to T x T', columns first.
 template <class T>
 inline void transform(Vector* square) {
   TRIREME_UNROLL(6)
@@ -126,7 +126,7 @@ inline void load_points(Vector* square, const float* from, std::int64_t pitch) {
   for (int f = 0; f < kIn * kIn; ++f) square[f] = load(from + f * pitch);
 }
 
-// Pixels beyond the image are 0.
+// Pixels outside the image are 0.
 template <class T>
 void pixels_to_points(const WinogradPatch& patch, const float* x, const WinogradPoints& to) {
   const bool whole =
@@ -207,7 +207,7 @@ void product(const WinogradProduct& p) {
 }
 
 void product_of_columns(const WinogradProduct& p) {
-  // Values that are read again for each strip of rows stay in the first cache.
+  // Values that are read again for each strip of rows stay in the L1 cache.
   constexpr std::int64_t kDepth = 96;
   for (std::int64_t k = 0; k < p.depth; k += kDepth) {
     tile_gemm<ReadA::kColumns>(p.rows, p.cols, k + kDepth < p.depth ? kDepth : p.depth - k,

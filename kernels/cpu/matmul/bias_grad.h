@@ -1,4 +1,4 @@
-// The gradient of a bias beside that of its weight: MatmulArgs::bias_grad.
+// Computes the gradient of a bias during the product for its weight's gradient: MatmulArgs::bias_grad.
 #pragma once
 
 #include "kernels/cpu/convert.h"
@@ -10,8 +10,8 @@ inline bool wants_bias_grad(const MatmulArgs& args) {
   return args.bias_grad.defined() && args.bias_grad_mode != GradientMode::kIgnore;
 }
 
-/// Adds `range` of an fp32 a's rows from `k` on to the elements [first, first + count) of bias_grad, which
-/// k = 0 overwrites if the mode says so: just before a product reads those rows, or just after.
+/// Adds `range` rows of an fp32 a, from row `k` on, to the elements [first, first + count) of bias_grad. k =
+/// 0 overwrites if the mode is kOverwrite. Called just before or after a product reads those rows.
 inline void add_bias_grad(const MatmulArgs& args, std::int64_t k, std::int64_t range, std::int64_t first,
                           std::int64_t count) {
   float* sum = args.bias_grad.as<float>() + first;

@@ -1,5 +1,5 @@
-// The part of the tables of numerics.h that is about products of packed matrices. Serial functions over raw
-// pointers, as [Note: instruction sets] wants them.
+// The tables of numerics.h for products of packed matrices. Serial functions over raw pointers, as
+// [Note: instruction sets] requires.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace trireme::cpu {
 
 enum class Element : std::uint8_t;
 
-/// A matrix [depth, cols] in strips of `width` columns: element (k, j) at
-/// y[j / width * depth * width + k * width + j % width], and zeros where the last strip is wider than the
-/// matrix. It takes ceil(cols / width) * width * depth floats.
+/// A matrix [depth, cols] in strips of `width` columns. Element (k, j) is at y[j / width * depth * width + k
+/// * width + j % width]. A last strip that is wider than the matrix is filled with zeros. The copy takes
+/// ceil(cols / width) * width * depth floats.
 struct StripCopy {
   const void* x;
   Element element;
@@ -20,7 +20,7 @@ struct StripCopy {
   float* y;
 };
 
-/// c = a b, or c += a b, where the sum over depth is one chain of multiply-adds an element, in order.
+/// c = a b, or c += a b. Each element's sum over depth is one chain of multiply-adds, in order.
 struct StripProduct {
   const float* a;  // strips of row_strip: a's transpose, [depth, rows]
   const float* b;  // strips of col_strip: [depth, cols]
@@ -30,7 +30,7 @@ struct StripProduct {
 };
 
 struct GemmNumerics {
-  std::int64_t row_strip, col_strip;  // what a register tile covers
+  std::int64_t row_strip, col_strip;  // the size of a register tile
   void (*pack_a)(const StripCopy& copy);
   void (*pack_b)(const StripCopy& copy);
   void (*multiply)(const StripProduct& product);

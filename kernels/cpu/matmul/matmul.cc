@@ -1,11 +1,12 @@
-// Matrix products on oneDNN's sgemm, and the choice of those that go through panels.
+// Matrix products on oneDNN's sgemm, and the choice of products that use panels instead.
 //
-// [Note: matmul tiles] The output is cut into tiles by its shape alone; each tile is computed by one thread,
-// with single-threaded dnnl_sgemm over all of K in order, followed by its epilogue while the tile is in
-// cache. So neither the number of threads nor who computes a tile can change a bit. (oneDNN's own parallel
-// gemm cuts by the number of threads, K included.) Operands that sgemm is slow on: [Note: operand copies].
-// The choice of a thread's tiles changes no bits either: first its own share, so that the rows which it wrote
-// in one product are still in its cache in the next, then what others have not begun.
+// [Note: matmul tiles] The output is split into tiles by its shape alone. One thread computes each tile with
+// single-threaded dnnl_sgemm over all of K in order, then applies the epilogue while the tile is in cache. So
+// neither the number of threads nor their assignment to tiles changes a bit. (oneDNN's own parallel gemm
+// splits by the number of threads, K included.) [Note: operand copies] covers operands that sgemm reads
+// slowly. A thread first takes the tiles of its own share, so that rows it wrote in one product are still in
+// its cache in the next. Then it takes tiles that other threads have not begun. This order changes no bits
+// either.
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cassert>
@@ -31,7 +32,7 @@ bool has_epilogue(const MatmulArgs& args) {
          args.activation != Activation::kNone;
 }
 
-// All tiles of a range of k before the next range.
+// Computes all tiles for one range of k before the next range.
 void multiply_depth_first(const KernelContext& exec, const MatmulArgs& args, const Operands& operands,
                           const Extents& e) {
   const float beta = args.mode == GradientMode::kAccumulate ? 1.0f : 0.0f;
@@ -93,7 +94,7 @@ void sum_columns_apart(const KernelContext& exec, const MatmulArgs& args) {
   run_op(exec, ColumnSumArgs{.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
 }
 
-// The product of the numbers that fp8 codes stand for: see [Note: fp8].
+// The product of the decoded fp8 codes: see [Note: fp8].
 void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
   if (!is_fp8(args.a.dtype) || !is_fp8(args.b.dtype) || args.bias_grad.defined()) {
     throw Error(ErrorCode::kUnsupported, "matmul on cpu does not take scaled {} and {}{}", name(args.a.dtype),
@@ -128,7 +129,7 @@ void run_op(const KernelContext& exec, const MatmulArgs& args) {
   if (e.m == 0 || e.n == 0) return sum_columns_apart(exec, args);
   if (args.bias_grad.defined()) check_fp32("matmul", {args.bias_grad});
   if (args.a.dtype != DType::kFloat32) sum_columns_apart(exec, args);
-  // sgemm leaves d alone where there is no k.
+  // sgemm leaves d unchanged when K is 0.
   if (args.a.dtype != DType::kFloat32 || args.math == MathMode::kTf32 || e.k == 0) {
     return matmul_by_panels(exec, args, e);
   }
@@ -144,7 +145,7 @@ void run_op(const KernelContext& exec, const MatmulArgs& args) {
   std::optional<TransposedCopy> b_copy;
   if (copies == OperandCopies::kTransposedB) operands.b = b_copy.emplace(exec, operands.b).operand();
   const Tiling tiling = tiling_of(e, kSgemmTiles);
-  // The epilogue reads here what sgemm overwrites.
+  // The epilogue needs a residual that sgemm overwrites, so each tile copies it first.
   const bool overwrites = args.residual.defined() && args.residual.data == args.d.data &&
                           (args.activation != Activation::kNone || args.pre_activation.defined());
   const ThreadScratch residual_copy(exec, overwrites ? tiling.tile_rows * tiling.tile_cols : 0);

@@ -1,5 +1,5 @@
-// Matrix products of operands that must be converted first, 16-bit ones and fp32 ones that are read as tf32,
-// and of large ones that sgemm is slow to read where they lie.
+// Matrix products of operands that need conversion (16-bit ones, and fp32 read as tf32), and of large
+// operands that sgemm reads slowly in place.
 #pragma once
 
 #include "kernels/backend.h"
@@ -7,8 +7,8 @@
 
 namespace trireme::cpu {
 
-/// As Backend::matmul; dtypes have been checked, m and n are positive, and where a is not fp32 the caller has
-/// summed its columns.
+/// Runs MatmulArgs. dtypes have been checked, and m and n are positive. If a is not fp32, the caller has
+/// already computed bias_grad.
 void matmul_by_panels(const KernelContext& exec, const MatmulArgs& args, const Extents& e);
 
 }  // namespace trireme::cpu

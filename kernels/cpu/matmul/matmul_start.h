@@ -1,4 +1,4 @@
-// The start of an fp32 product that has a residual.
+// Initialises d for an fp32 product that has a residual.
 #pragma once
 
 #include <cstring>
@@ -15,14 +15,14 @@ inline void copy_rows(float* dst, std::int64_t dst_pitch, const float* src, std:
   }
 }
 
-/// A residual without activation, and a bias with it, is where the product starts, whether it is `d` itself
-/// or not, so that aliasing changes no bits.
+/// True if the product starts from the residual (plus a bias), which requires that there is no activation.
+/// The rule is the same whether the residual is `d` or another tensor, so aliasing changes no bits.
 inline bool starts_from_residual(const MatmulArgs& args) {
   return args.residual.defined() && args.d.dtype == DType::kFloat32 && !args.pre_activation.defined() &&
          args.activation == Activation::kNone;
 }
 
-/// d_tile = residual + bias, or the residual alone. `pitch` is that of d and the residual.
+/// d_tile = residual + bias, or the residual alone. `pitch` applies to d and the residual.
 inline void start_tile(const MatmulArgs& args, const Tile& t, std::int64_t pitch, float* d) {
   const float* bias = args.bias.defined() ? args.bias.as<float>() + t.col : nullptr;
   const float* residual = args.residual.as<float>() + t.row * pitch + t.col;

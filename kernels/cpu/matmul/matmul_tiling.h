@@ -27,12 +27,12 @@ struct Tiling {
   std::int64_t tile_rows, tile_cols, down, across;
 };
 
-/// The largest tiles that a kind of product wants.
+/// The largest tiles for a kind of product.
 struct TileLimits {
   std::int64_t rows, cols;
 };
 
-/// Strips of whole rows, a power of two of them unless they grew too high.
+/// Strips of whole rows. Their number is a power of two, unless that makes them too high.
 inline Tiling strips_of(const Extents& e, const TileLimits& limits) {
   constexpr std::int64_t kMostStrips = 4, kWantedRows = 64, kMinProducts = 3'000'000;
   const std::int64_t most = std::clamp<std::int64_t>(e.m / kWantedRows, 2, kMostStrips);
@@ -42,9 +42,9 @@ inline Tiling strips_of(const Extents& e, const TileLimits& limits) {
   return {rows, e.n, ceil_div(e.m, rows), 1};
 }
 
-/// Small products are cut into strips of whole rows: oneDNN reads b in long rows then, and a thread finds the
-/// rows in its cache that it wrote in the product before. Others are cut further than `limits` want, to share
-/// them among threads, while a tile is worth some microseconds.
+/// Splits a product into tiles. Small products become strips of whole rows: oneDNN then reads b in long rows,
+/// and a thread finds the rows in its cache that it wrote in the product before. Other products are split
+/// further than `limits`, to share them among threads, as long as a tile takes some microseconds.
 inline Tiling tiling_of(const Extents& e, const TileLimits& limits) {
   constexpr std::int64_t kMinExtent = 96, kWantedTiles = 8;
   constexpr std::int64_t kMinFlops = 2'000'000;
@@ -63,7 +63,7 @@ inline Tiling tiling_of(const Extents& e, const TileLimits& limits) {
   return {tile_rows, tile_cols, ceil_div(e.m, tile_rows), ceil_div(e.n, tile_cols)};
 }
 
-/// Neighbours share the operand that is read in more pieces: it is the larger one.
+/// Neighbouring tiles share the operand that is read in more pieces, which is the larger one.
 inline Tile tile_at(const Extents& e, const Tiling& tiling, std::int64_t index) {
   const bool down_first = tiling.down < tiling.across;
   const std::int64_t i = down_first ? index % tiling.down : index / tiling.across;
@@ -78,14 +78,14 @@ inline void check_status(dnnl_status_t status, const Extents& e) {
               static_cast<int>(status));
 }
 
-/// The tile that a thread takes next: its own share first, neighbours, which it finds in its cache when
-/// products follow each other, and then those of threads that are behind.
+/// Assigns tiles to threads. A thread first takes its own share of neighbouring tiles, which stay in its
+/// cache between products. Then it takes tiles from threads that are behind.
 class TileShares {
  public:
   TileShares(std::int64_t num_tiles, int num_threads)
       : num_tiles_(num_tiles), taken_(static_cast<std::size_t>(num_threads)) {}
 
-  /// Calls body(i) for tiles until none is left. For each thread of a team of num_threads at most.
+  /// Calls body(i) for tiles until none is left. Called by each thread of a team of at most num_threads.
   template <class Body>
   void work(int thread, int team, const Body& body) {
     for (int s = 0; s < team; ++s) {
@@ -98,18 +98,18 @@ class TileShares {
 
  private:
   std::int64_t num_tiles_;
-  std::vector<std::atomic<std::int64_t>> taken_;  // of each share
+  std::vector<std::atomic<std::int64_t>> taken_;  // tiles taken of each share
 };
 
-/// Runs body(tile) for all tiles on the rank's threads, where oneDNN stays on the thread that calls it. body
-/// returns the status of its products; throws Error(kRuntime) when one of them failed.
+/// Runs body(tile) for all tiles on the rank's threads, with oneDNN limited to the calling thread. body
+/// returns the status of its products. Throws Error(kRuntime) if one failed.
 template <class Body>
 void for_each_tile(const KernelContext& exec, const Extents& e, const Tiling& tiling, const Body& body) {
   std::atomic<dnnl_status_t> failed{dnnl_success};
   TileShares shares(tiling.down * tiling.across, exec.num_threads);
 #pragma omp parallel num_threads(exec.num_threads)
   {
-    // For this region's threads alone. In a region of one thread oneDNN would use its caller's setting.
+    // Only for the threads of this region. In a region of one thread, oneDNN would use the caller's setting.
     omp_set_num_threads(1);
     shares.work(omp_get_thread_num(), omp_get_num_threads(), [&](std::int64_t i) {
       const dnnl_status_t status = body(tile_at(e, tiling, i));
@@ -119,8 +119,8 @@ void for_each_tile(const KernelContext& exec, const Extents& e, const Tiling& ti
   check_status(failed, e);
 }
 
-/// Like for_each_tile, in rounds: body(round, tile) for all tiles of a round before the next begins. A tile
-/// meets its rounds in order on one thread, so threads need not wait for each other.
+/// Like for_each_tile, in rounds: body(round, tile) for all tiles of a round before the next begins. One
+/// thread runs all rounds of a tile in order, so threads need no barrier.
 template <class Body>
 void for_each_round_and_tile(const KernelContext& exec, const Extents& e, const Tiling& tiling,
                              std::int64_t rounds, const Body& body) {

@@ -7,10 +7,11 @@ namespace {
 
 constexpr std::int64_t kLine = 16;  // floats of a cache line
 
-// Copies up to here request this many floats, so that all get the same block: the one that is in cache.
+// Copies up to this size request exactly this many floats, so that the allocator returns the block still in
+// cache.
 constexpr std::int64_t kSharedCopy = 128 << 10;
 
-// A cache line more than a row takes, so that rows are no power of two apart.
+// One cache line more than a row needs, so that the distance of rows is not a power of two.
 std::int64_t copy_pitch(std::int64_t cols) {
   return ceil_div(cols, kLine) * kLine + kLine;
 }

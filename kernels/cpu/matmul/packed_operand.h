@@ -1,5 +1,5 @@
-// Operands of products that are packed before they are multiplied, and the cuts of such products: see
-// [Note: panels] in kernels/cpu/matmul/matmul_panels.cc.
+// Operands that are packed before they are multiplied, and how such products are split: see [Note: panels] in
+// kernels/cpu/matmul/matmul_panels.cc.
 #pragma once
 
 #include "kernels/cpu/convert.h"
@@ -13,9 +13,9 @@ struct PackedOperand {
   ConstTensorView data;
   Element element;
   std::int64_t pitch;
-  bool along_k;  // its rows lie along k
+  bool along_k;  // its rows run along k
 
-  /// `count` of its rows or columns from `first` on, for `depth` of k from `k` on, in strips at `y`.
+  /// `count` of its rows or columns from `first` on, for `depth` of k from `k` on, packed into strips at `y`.
   StripCopy strips(std::int64_t first, std::int64_t count, std::int64_t k, std::int64_t depth,
                    float* y) const {
     const std::int64_t at = along_k ? first * pitch + k : k * pitch + first;
@@ -34,7 +34,7 @@ inline PackedOperand packed_operand(ConstTensorView data, MathMode math, bool al
   return {data, tf32 ? Element::kTf32 : element_of(data.dtype), data.shape[1], along_k};
 }
 
-/// Tiles that threads can share evenly, of whole strips.
+/// Tiles of whole strips that threads can share evenly.
 inline Tiling even_tiling(const Extents& e, const TileLimits& limits, int num_threads) {
   constexpr std::int64_t kMinExtent = 96, kMinProducts = 2'000'000, kManyTiles = 8;
   std::int64_t down = ceil_div(e.m, limits.rows), across = ceil_div(e.n, limits.cols);
@@ -50,7 +50,7 @@ inline Tiling even_tiling(const Extents& e, const TileLimits& limits, int num_th
   return {rows, cols, ceil_div(e.m, rows), ceil_div(e.n, cols)};
 }
 
-/// The cut of K: by its length alone.
+/// The split of K, by its length alone.
 struct Depths {
   std::int64_t depth, count;
 };

@@ -1,13 +1,14 @@
 // Sums of products over tensor chunks, tile by tile.
 //
-// [Note: sums in tiles] Of P products in G groups there are P G leaves, which meet in one binary tree. A tile
-// computes its part of all leaves one after the other and adds it while it is in cache: each result is
-// written once, where a product and an addition a leaf would pass through memory 4 P G times. Of leaf l the
-// sums of as many nodes wait as l has bits that are 1; the first of them lies where the result goes.
+// [Note: sums in tiles] P products in G groups give P G leaves of one binary tree. A tile computes its part
+// of each leaf in turn and adds it while it is in cache. So each result is written once. A separate product
+// and addition per leaf would pass through memory 4 P G times. After leaf l, as many partial sums are alive
+// as l has bits that are 1. The first of them is stored in the result.
 //
-// Whole products of fp32 go to sgemm, as they would alone, with the same bits. Parts of K, 16 bits and tf32
-// are packed as in [Note: panels], with the same cut of K, but b once for all threads: a strip of b meets
-// some rows of a, leaf by leaf, and the second leaf of two is added to the first by the product itself.
+// Whole fp32 products use sgemm, with the same bits as on their own. Ranges of K, 16-bit and tf32 operands
+// are packed as in [Note: panels], with the same split of K, except that b is packed once for all threads.
+// Each strip of b is multiplied with some rows of a, leaf by leaf. The second leaf of two is added to the
+// first within the product.
 #include <bit>
 #include <cassert>
 #include <deque>
@@ -25,7 +26,7 @@
 namespace trireme::cpu {
 namespace {
 
-/// Where the nodes of a tile's tree are.
+/// The memory of the partial sums of a tile's tree.
 struct TileNodes {
   float* d;
   std::int64_t pitch;  // of d
@@ -43,15 +44,15 @@ struct TileNodes {
   }
 };
 
-/// A leaf computes its part of a tile into `to`, or adds it there.
+/// A leaf overwrites `to` with its part of a tile, or adds to it.
 enum class LeafStore : std::uint8_t { kOverwrite, kAdd };
 
 struct LeafTree {
   int leaves, groups;  // in all, and of one product
-  bool adds;           // whether a leaf can add itself to another
+  bool adds;           // true if a leaf can add itself to another
   const float* bias;   // of the tile's columns, or null
 
-  /// compute(leaf, to, pitch, store) for each leaf.
+  /// Calls compute(leaf, to, pitch, store) for each leaf.
   template <class Compute>
   void sum(const TileNodes& nodes, const Compute& compute) const {
     for (int leaf = 0; leaf < leaves; ++leaf) {
@@ -61,7 +62,7 @@ struct LeafTree {
       if (joins) --at, --merges;
       compute(leaf, nodes.data(at), nodes.pitch_of(at), joins ? LeafStore::kAdd : LeafStore::kOverwrite);
       for (; merges > 0; --merges, --at) nodes.add(nodes.data(at), nodes.pitch_of(at), at - 1);
-      // All of the first product is one node now.
+      // The first product is complete and in one node, so its bias is added now.
       if (leaf + 1 == groups && bias != nullptr) nodes.add(bias, 0, 0);
     }
   }
@@ -131,15 +132,15 @@ class PackedProductSum {
   }
 
  private:
-  // Measured as those of [Note: panels]. Of what is packed at a time: lines, and floats.
+  // Limits of one packing step, in lines and in floats; measured like the limits of [Note: panels].
   static constexpr std::int64_t kMostRows = 192, kMostCols = 768;
   static constexpr std::int64_t kFloatsOfA = 1 << 20, kFloatsOfB = 4 << 20;
 
-  /// A part of k that is packed together.
+  /// A range of k that is packed in one step.
   struct Depth {
     std::size_t product;
     std::int64_t k, depth;
-    std::int64_t at;  // of the k of all products
+    std::int64_t at;  // start within the concatenated k of all products
   };
 
   std::vector<Depth> all_depths() const {
@@ -153,12 +154,13 @@ class PackedProductSum {
     return all;
   }
 
-  /// Lines of all of k, in whole strips: at most `most`, and of `floats` in all where a strip has fewer.
+  /// Number of lines (whole strips) that span all of k: at most `most`, and `floats` in total unless one
+  /// strip is more.
   std::int64_t within(std::int64_t floats, std::int64_t strip, std::int64_t most) const {
     return std::clamp(floats / all_k_ / strip * strip, strip, most);
   }
 
-  /// The lines of a block, in whole strips: of up to `most`, those with which `threads` have least to do.
+  /// The lines of a block, in whole strips up to `most`, that minimise the work of the busiest of `threads`.
   static std::int64_t lines_of(std::int64_t lines, std::int64_t most, std::int64_t strip, int threads) {
     const std::int64_t fewest = ceil_div(lines, most);
     std::int64_t best = most, least = std::numeric_limits<std::int64_t>::max();
@@ -190,7 +192,7 @@ class PackedProductSum {
     }
   }
 
-  /// A strip of the packed columns [col, col + cols).
+  /// Computes a strip of the packed columns [col, col + cols).
   void sum_strip(const Tile& strip, std::int64_t col, std::int64_t cols) const {
     const TileNodes nodes{args_.d.as<float>() + strip.row * e_.n + strip.col, e_.n, waiting_.mine(),
                           strip.rows, strip.cols};
@@ -217,11 +219,11 @@ class PackedProductSum {
   const ProductSumArgs& args_;
   const Extents e_;
   const GemmNumerics& gemm_;
-  const std::int64_t range_;  // of k, that a leaf sums
-  const std::int64_t all_k_;  // of all products
+  const std::int64_t range_;  // of k, summed by one leaf
+  const std::int64_t all_k_;  // total k of all products
   const std::vector<Depth> depths_;
   const std::int64_t tile_cols_, block_rows_;
-  const Workspace b_strips_;  // of some columns, for all threads
+  const Workspace b_strips_;  // for some columns, shared by all threads
   const ThreadScratch a_strips_, waiting_;
 };
 

@@ -1,4 +1,4 @@
-// Tiles of fp32 products by oneDNN's sgemm: see [Note: matmul tiles] in kernels/cpu/matmul/matmul.cc.
+// Tiles of fp32 products on oneDNN's sgemm: see [Note: matmul tiles] in kernels/cpu/matmul/matmul.cc.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.h>
@@ -15,10 +15,10 @@ inline constexpr TileLimits kSgemmTiles{.rows = 1024, .cols = 1536};
 /// The operands of all tiles.
 struct Operands {
   Operand a, b;
-  std::int64_t range;  // of k, that one sgemm takes
+  std::int64_t range;  // of k, processed by one sgemm
 };
 
-/// d_tile = op(a) op(b) of `range` from k on, + beta * d_tile.
+/// d_tile = op(a) op(b) over `range` of k from `k` on, + beta * d_tile.
 inline dnnl_status_t sgemm_range(const Operands& operands, std::int64_t k, std::int64_t range, const Tile& t,
                                  float beta, float* d, std::int64_t d_pitch) {
   const Operand &a = operands.a, &b = operands.b;
@@ -28,7 +28,7 @@ inline dnnl_status_t sgemm_range(const Operands& operands, std::int64_t k, std::
                     a.pitch, b_at, b.pitch, beta, d, d_pitch);
 }
 
-/// d_tile = op(a) op(b) + beta * d_tile, a range of k after the other.
+/// d_tile = op(a) op(b) + beta * d_tile, one range of k at a time.
 inline dnnl_status_t sgemm_tile(const Operands& operands, std::int64_t depth, const Tile& t, float beta,
                                 float* d, std::int64_t d_pitch) {
   dnnl_status_t status = dnnl_success;

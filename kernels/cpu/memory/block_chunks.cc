@@ -30,7 +30,7 @@ void* BlockChunks::carve(std::size_t bytes) {
     ++chunk.blocks;
     return data;
   }
-  chunks_.reserve(chunks_.size() + 1);  // throws here or not at all
+  chunks_.reserve(chunks_.size() + 1);  // only this line can throw
   char* start = static_cast<char*>(allocate_huge(kChunk));
   if (start == nullptr) return nullptr;
   chunks_.push_back({.start = start, .used = 0, .blocks = 0});

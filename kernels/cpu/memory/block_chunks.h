@@ -1,4 +1,4 @@
-// Memory of huge pages for blocks that are smaller than one.
+// Huge pages for blocks that are smaller than a page.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,19 @@
 
 namespace trireme::cpu {
 
-/// The size of a huge page, as it is nearly everywhere.
+/// The size of a huge page on nearly all systems.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
-/// A start at a multiple of kHugePage, with the wish for huge pages. Null when there is no memory.
+/// Memory aligned to kHugePage, with madvise() for huge pages. Null when there is no memory.
 void* allocate_huge(std::size_t bytes);
 
-/// [Note: small blocks] A small network's tensors are all below 2 MiB: in pages of 4 KiB they need more
-/// entries than a core keeps addresses for, and every row that a product reads at a distance misses. So
-/// blocks of kSmallest bytes up to a huge page are carved, in the order of requests, from
-/// chunks that are huge pages. A block starts kStagger bytes after the one before, so that equal ones fall
-/// into different sets of the caches. Wasted are kStagger a block, and of a chunk what is too small for any
-/// later block: at most a quarter (pages that nobody touches cost nothing). A block cannot go back alone: a
-/// chunk is given back when all of its blocks are free.
+/// [Note: small blocks] A small network's tensors are all below 2 MiB. In pages of 4 KiB they need more TLB
+/// entries than a core has, and each access to a distant row of a product misses. So blocks from kSmallest
+/// bytes up to a huge page are carved from chunks of huge pages, in the order of requests. A block starts
+/// kStagger bytes after the end of the previous one, so that blocks of equal size map to different cache
+/// sets. Waste: kStagger per block, and the rest of a chunk that is too small for any later block. That is at
+/// most a quarter, and untouched pages cost nothing. A chunk is returned to the system only when all of its
+/// blocks are free.
 class BlockChunks {
  public:
   static constexpr std::size_t kChunk = 4 * kHugePage, kSmallest = std::size_t{16} << 10;
@@ -31,14 +31,14 @@ class BlockChunks {
   BlockChunks& operator=(const BlockChunks&) = delete;
 
   static bool takes(std::size_t bytes) { return bytes >= kSmallest && bytes < kHugePage; }
-  /// A multiple of 64 bytes, at a multiple of 64. Null when there is no memory.
+  /// `bytes` is a multiple of 64, and so is the address. Null when there is no memory.
   void* carve(std::size_t bytes);
 
   std::size_t num_chunks() const { return chunks_.size(); }
   /// The index of the chunk that holds `data`; num_chunks() for other memory.
   std::size_t chunk_of(const void* data) const;
   std::int64_t num_blocks(std::size_t chunk) const { return chunks_[chunk].blocks; }
-  /// Gives the chunks with give[i] back to the system; the indices of the others change.
+  /// Returns the chunks with give[i] to the system. The indices of the others change.
   void give_back(const std::vector<bool>& give);
 
  private:

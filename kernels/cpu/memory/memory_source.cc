@@ -39,7 +39,7 @@ class HostMemorySource final : public MemorySource {
       try {
         free_[bytes].push_back(data);
         return;
-      } catch (...) {  // no memory for the list itself: give the block back, if it can go alone
+      } catch (...) {  // no memory for the list itself: release the block if it is not part of a chunk
         if (chunks_.chunk_of(data) != chunks_.num_chunks()) return;
       }
     }
@@ -50,16 +50,16 @@ class HostMemorySource final : public MemorySource {
   std::int64_t reserved_bytes() const override { return reserved_bytes_; }
 
  private:
-  // Large blocks are huge pages of their own, so that touching one costs a page fault instead of 512.
+  // Each large block has its own huge pages, so that touching it costs one page fault instead of 512.
   void* allocate_fresh(std::size_t bytes) {
     if (bytes >= kHugePage) return allocate_huge(bytes);
     if (kCacheFreedBlocks && BlockChunks::takes(bytes)) return chunks_.carve(bytes);
     return std::aligned_alloc(Allocator::kAlignment, bytes);
   }
 
-  // All that is free, but blocks of chunks that have others in use.
+  // Releases all free blocks, except blocks of chunks that have other blocks in use.
   void release_cache() noexcept try {
-    std::vector<std::int64_t> idle(chunks_.num_chunks() + 1);  // the last: blocks of no chunk
+    std::vector<std::int64_t> idle(chunks_.num_chunks() + 1);  // last element: blocks outside chunks
     for (const auto& [bytes, blocks] : free_) {
       for (const void* data : blocks) ++idle[chunks_.chunk_of(data)];
     }
