@@ -1,5 +1,5 @@
-// The activation as a native kernel: forward, backward, and the part of a matmul's epilogue that the library
-// leaves.
+// Activations as native kernels: forward, backward, and the part of a matmul's epilogue that the library does
+// not compute.
 #include <cassert>
 
 #include "kernels/cuda/gelu.cuh"
@@ -37,7 +37,7 @@ struct GeluBackward {
   __device__ float operator()(float dy, float pre) const { return dy * gelu_derivative(pre); }
 };
 
-// One row of threads per N columns; `product` may be `d`, `pre_activation` and `residual` may be null.
+// One thread per N columns of a row. `product` may be `d`; `pre_activation` and `residual` may be null.
 template <class T, int N>
 __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_activation, const T* residual,
                                 T* d, std::int64_t n, std::int64_t cols, Activation activation) {

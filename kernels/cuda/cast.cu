@@ -19,7 +19,7 @@ void run_op(const KernelContext& exec, const CastArgs& args) {
   for_float_type("cast", args.x.dtype, [&]<class X>(X) {
     for_float_type("cast", args.y.dtype, [&]<class Y>(Y) {
       if (args.x.dtype == args.y.dtype && args.center == 0.0f) return copy(exec, args.y, args.x);
-      constexpr int kElems = 8;  // 16 bytes of the narrower type, 32 of the wider
+      constexpr int kElems = 8;  // 16 bytes of a 16-bit type, 32 of fp32
       map<kElems>(exec, "cast", Center{args.center}, n, args.y.as<Y>(), args.x.as<X>());
     });
   });

@@ -7,14 +7,14 @@
 namespace trireme::cuda {
 namespace {
 
-// A thread a group of 4 elements: one draw, of its own or of the sample's first group. Groups are those of
-// the whole sample, of which x has sample_elems elements from first_elem on. kPacked: groups are whole and
-// aligned.
+// One thread per group of 4 elements and one draw per thread: the group's own, or the draw of the sample's
+// first group. Groups are counted over the whole sample; x holds sample_elems elements from first_elem on.
+// kPacked: all groups are complete and aligned.
 template <class T, bool kPacked>
 __global__ void dropout_kernel(const T* x, const T* residual, T* y, std::int64_t samples,
                                std::int64_t sample_elems, float p, DropUnit unit, RngKey rng,
                                std::int64_t first_sample, std::int64_t first_elem) {
-  const std::int64_t skipped = first_elem % 4;  // elements of the first group
+  const std::int64_t skipped = first_elem % 4;  // elements of the first group that are not in x
   const std::int64_t groups = ceil_div(skipped + sample_elems, 4);
   const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   const std::int64_t sample = index / groups, group = index % groups;

@@ -1,4 +1,4 @@
-// The shared memory whose size a launch chooses.
+// Dynamic shared memory, sized at launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ __device__ inline float* dynamic_shared() {
 #endif
 }
 
-/// What a block may have of it at most.
+/// The maximum per block.
 inline std::size_t max_shared_bytes(const KernelContext& exec) {
   int bytes = 0;
   check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, exec.device.index),
@@ -27,7 +27,7 @@ inline std::size_t max_shared_bytes(const KernelContext& exec) {
   return static_cast<std::size_t>(bytes);
 }
 
-/// Before a launch of `kernel` with that much: beyond 48 KiB a card wants to be asked.
+/// Call before a launch of `kernel` with more than 48 KiB of dynamic shared memory, which a card must permit.
 template <class... Params>
 void allow_shared_bytes(const char* op, void (*kernel)(Params...), std::size_t bytes) {
   check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),

@@ -11,7 +11,7 @@ struct Sum {
 };
 
 struct Scale {
-  const float* factor;  // null: `constant`
+  const float* factor;  // null: use `constant`
   float constant;
   __device__ float operator()(float x) const { return x * (factor != nullptr ? *factor : constant); }
 };

@@ -1,9 +1,9 @@
 // Token and position tables.
 //
-// [Note: ordered buckets] The backward adds each token's rows in token order without floating-point atomics:
-// the places of every token id are gathered in a bucket. Integer counters hand out the buckets and the slots
-// in them in no particular order; each place then finds its rank among the places of its bucket, and from
-// there on the order is that of the tokens. One block a bucket adds the rows.
+// [Note: ordered buckets] The backward adds each token's rows in token order, without floating-point atomics.
+// The positions of each token id are collected in a bucket. Integer atomics assign buckets, and slots within
+// them, in arbitrary order. Each position then computes its rank among the positions of its bucket, which
+// restores token order. One block per bucket adds the rows.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -14,13 +14,13 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kRowThreads = 128;  // of a block that handles a row
+constexpr int kRowThreads = 128;  // per row
 
-// Of a table, or of a piece of one that begins with a later id.
+// The ids of a table, or of a piece of a table that begins at a later id.
 struct Ids {
   std::int64_t first, count;
 
-  // The row of a token's, or -1: it is of another piece.
+  // The table row of a token, or -1 if another piece holds it.
   __device__ std::int64_t row(std::int32_t token) const {
     const std::int64_t row = token - first;
     return row >= 0 && row < count ? row : -1;
@@ -46,8 +46,8 @@ __global__ void embedding_fwd_kernel(const std::int32_t* tokens, const T* table,
   }
 }
 
-// Adds to x what this piece of a table has. x has no negative zeros: what is 0 in all pieces but one adds up
-// to the same bits in any order.
+// Adds this piece's contribution to x. x contains no negative zeros. So an element that is 0 in all pieces
+// but one sums to the same bits in any order.
 template <class T, int N>
 __global__ void embedding_piece_kernel(const std::int32_t* tokens, const T* table, const T* positions, T* x,
                                        std::int64_t seq_len, std::int64_t cols, Ids ids) {
@@ -68,14 +68,14 @@ __global__ void embedding_piece_kernel(const std::int32_t* tokens, const T* tabl
   }
 }
 
-// The positions of each token id. All but `cursor` by token id or by place.
+// The positions of each token id. Arrays are indexed by token id or by position, except `cursor`.
 struct Buckets {
-  int* count;   // [V] places of this id; zero at first
-  int* filled;  // [V] slots handed out; zero at first
-  int* cursor;  // slots handed out to buckets; zero at first
-  int* first;   // [V] where the bucket begins, for ids that occur
-  int* slots;   // [places] in no particular order within a bucket
-  int* sorted;  // [places] in order within a bucket
+  int* count;   // [V] positions of this id; initially zero
+  int* filled;  // [V] slots already assigned; initially zero
+  int* cursor;  // slots already assigned to buckets; initially zero
+  int* first;   // [V] start of the bucket, for ids that occur
+  int* slots;   // [positions] unordered within a bucket
+  int* sorted;  // [positions] in order within a bucket
 };
 
 __global__ void count_kernel(const std::int32_t* tokens, int num_places, Ids ids, Buckets b) {
@@ -111,7 +111,7 @@ __global__ void sort_kernel(const std::int32_t* tokens, int num_places, Ids ids,
   b.sorted[b.first[id] + rank] = place;
 }
 
-// A block a place; the first place of a bucket does the bucket's work.
+// One block per position. The block of the first position of a bucket processes the bucket.
 template <class T, int N>
 __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Ids ids, Buckets b,
                                      float* dtable, std::int64_t cols) {
@@ -135,7 +135,7 @@ __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Id
   }
 }
 
-// A block a position; samples in order.
+// One block per position. Samples are added in order.
 template <class T, int N>
 __global__ void positions_bwd_kernel(const T* dx, float* dpositions, std::int64_t samples,
                                      std::int64_t seq_len, std::int64_t cols, bool accumulate) {
@@ -226,7 +226,7 @@ void run_op(const KernelContext& exec, const EmbeddingBwdArgs& args) {
   check_dtype("embedding_bwd", DType::kFloat32, {args.dtable, args.dpositions});
   check_dtype("embedding_bwd", DType::kInt32, {args.tokens});
   if (args.dtable_mode == GradientMode::kOverwrite) fill_zero(exec, args.dtable);
-  // The rows of all positions, as those beyond the sequence have no token.
+  // Clears all positions, because positions beyond the sequence have no token.
   if (args.dpositions_mode == GradientMode::kOverwrite) fill_zero(exec, args.dpositions);
   if (places == 0 || cols == 0) return;
   for_float_type("embedding_bwd", args.dx.dtype, [&]<class T>(T) {

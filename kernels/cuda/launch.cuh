@@ -1,4 +1,4 @@
-// The start of a native kernel: its dtypes, its grid, its launch with the check.
+// Common parts of native kernels: dtype checks, grid size, checked launch.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,14 +15,14 @@
 namespace trireme::cuda {
 
 inline constexpr int kWarp = 32;
-/// Threads of a block where nothing speaks for another number.
+/// The default number of threads per block.
 inline constexpr int kThreads = 256;
 
 __host__ __device__ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// Blocks in the x direction; there may be 2^31 - 1.
+/// A grid of `blocks` in the x direction; the maximum is 2^31 - 1.
 inline dim3 grid_of(std::int64_t blocks) {
   TRIREME_CHECK(blocks <= 0x7fffffff, "cuda: a kernel would need {} blocks; use a smaller micro-batch",
                 blocks);
@@ -41,7 +41,7 @@ void launch(const KernelContext& exec, const char* op, dim3 grid, dim3 block, st
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), op);
 }
 
-/// Calls run(T{}) with the element type of `dtype`. Throws Error(kUnsupported) for types that are no floats.
+/// Calls run(T{}) with the element type of `dtype`. Throws Error(kUnsupported) for types that are not floats.
 template <class F>
 void for_float_type(const char* op, DType dtype, F run) {
   switch (dtype) {

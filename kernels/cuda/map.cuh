@@ -6,7 +6,7 @@
 
 namespace trireme::cuda {
 
-// A thread N neighbouring elements.
+// One thread per N neighbouring elements.
 template <int N, class F, class Y, class... X>
 __global__ void map_kernel(F f, std::int64_t n, Y* y, const X*... x) {
   const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
@@ -22,7 +22,8 @@ __global__ void map_kernel(F f, std::int64_t n, Y* y, const X*... x) {
   for (std::int64_t i = first; i < n; ++i) y[i] = from_float<Y>(f(to_float(x[i])...));
 }
 
-/// y[i] = f(x[i]...) in fp32 for i < n, N elements an access where all are aligned; y may be one of x.
+/// y[i] = f(x[i]...) in fp32 for i < n. Accesses N elements at a time if all pointers are aligned. y may be
+/// one of x.
 template <int N, class F, class Y, class... X>
 void map(const KernelContext& exec, const char* op, const F& f, std::int64_t n, Y* y, const X*... x) {
   if (n == 0) return;

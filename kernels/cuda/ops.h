@@ -1,4 +1,4 @@
-// The entries of the cuda table, one file each. Contracts: kernels/backend.h.
+// The entries of the cuda table, one file per op. Contracts: kernels/backend.h.
 #pragma once
 
 #include "kernels/backend.h"

@@ -1,4 +1,4 @@
-// Several neighbouring elements as one memory access, computed with as floats.
+// Vectorised memory accesses: several neighbouring elements at a time, converted to floats.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -35,7 +35,7 @@ __device__ inline __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x);
 }
 
-/// Elements of the widest access, 16 bytes.
+/// Elements in the widest access, 16 bytes.
 template <class T>
 inline constexpr int kPack = 16 / static_cast<int>(sizeof(T));
 
@@ -75,7 +75,7 @@ inline bool rows_are_packable(std::int64_t cols, std::int64_t elem_bytes,
   return true;
 }
 
-/// Calls run(std::integral_constant<int, N>) with the elements of an access: kPack<T> if `packed`, else 1.
+/// Calls run(std::integral_constant<int, N>) with the elements per access: kPack<T> if `packed`, else 1.
 template <class T, class Run>
 void with_pack(bool packed, const Run& run) {
   if (packed) {
@@ -85,7 +85,7 @@ void with_pack(bool packed, const Run& run) {
   }
 }
 
-/// True when all `pointers` are multiples of 16; null ones are.
+/// True when all `pointers` are multiples of 16. Null counts as aligned.
 inline bool are_aligned(std::initializer_list<const void*> pointers) {
   return rows_are_packable(0, 1, pointers);
 }

@@ -1,5 +1,5 @@
-// fp8 codes of tensors, and what products need of them. See [Note: fp8]: all arithmetic is that of
-// runtime/base/fp8.h, so the codes are those of the CPU.
+// Quantization to fp8 codes, and the conversions of codes that products need. See [Note: fp8]. All arithmetic
+// is in runtime/base/fp8.h, so the codes equal the CPU's.
 #include "kernels/cuda/quantize.h"
 
 #include <algorithm>
@@ -15,14 +15,15 @@
 namespace trireme::cuda {
 namespace {
 
-// Enough to fill a card; a thread goes on to what is a grid further.
+// Enough blocks to fill a card. A thread then advances by the size of the grid.
 constexpr std::int64_t kMostBlocks = 2048;
 
 dim3 grid_for(std::int64_t n, int elems) {
   return grid_of(std::min(kMostBlocks, ceil_div(n, std::int64_t{elems} * kThreads)));
 }
 
-// Magnitudes are not negative, so their bits are ordered as they are, and the largest has no order of adding.
+// Magnitudes are not negative, so their bit patterns are ordered like the numbers. A maximum has no summation
+// order.
 __device__ void raise(float* maximum, float value) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     const float other = __shfl_xor_sync(kAllLanes, value, offset);
@@ -31,7 +32,7 @@ __device__ void raise(float* maximum, float value) {
   if (threadIdx.x % kWarp == 0) atomicMax(reinterpret_cast<int*>(maximum), __builtin_bit_cast(int, value));
 }
 
-// Calls visit(first, values) for all elements: N of them at a time, then the rest one by one.
+// Calls visit(first, values) for all elements: N at a time, then the rest one at a time.
 template <int N, class T, class Visit>
 __device__ void for_each_pack(const T* x, std::int64_t n, const Visit& visit) {
   const std::int64_t stride = std::int64_t{gridDim.x} * kThreads * N;
@@ -54,12 +55,12 @@ __device__ float larger_magnitude(float largest, const float (&values)[N]) {
 #pragma unroll
   for (int j = 0; j < N; ++j) {
     const float magnitude = fabsf(values[j]);
-    if (magnitude > largest) largest = magnitude;  // NaN is no maximum
+    if (magnitude > largest) largest = magnitude;  // ignores NaN
   }
   return largest;
 }
 
-// The tensor's own maximum, where no history stands for it.
+// Computes the tensor's own maximum, unless the history has one.
 template <int N, class T>
 __global__ void own_maximum_kernel(const T* x, std::int64_t n, const float* history, float* own) {
   if (history != nullptr && fp8_reference(history) > 0.0f) return;
@@ -94,9 +95,9 @@ __global__ void dequantize_kernel(const std::uint8_t* codes, std::int64_t n, con
   if (i < n) numbers[i] = from_float<__nv_bfloat16>(float_of_fp8(codes[i], format) * *inverse_scale);
 }
 
-constexpr int kTile = 64;  // codes on a side; a block moves one tile
+constexpr int kTile = 64;  // codes per side; one block moves one tile
 
-// N codes an access, which divides rows and columns.
+// N codes per access; N divides rows and columns.
 template <int N>
 __global__ void transpose_codes_kernel(const std::uint8_t* x, std::int64_t rows, std::int64_t cols,
                                        std::uint8_t* y) {

@@ -1,4 +1,4 @@
-// Sums over the threads of a warp or of a block, in an order that the number of threads alone decides.
+// Sums over the threads of a warp or block. The number of threads alone decides the order.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
@@ -7,7 +7,7 @@ namespace trireme::cuda {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-/// The sum over the warp, the same bits in every lane. All lanes call.
+/// The sum over the warp, with the same bits in every lane. All lanes must call.
 template <class Value>
 __device__ inline Value warp_sum(Value value) {
 #pragma unroll
@@ -15,8 +15,8 @@ __device__ inline Value warp_sum(Value value) {
   return value;
 }
 
-/// The sum over a block of `kBlockThreads`, the same bits in every thread. All threads call; `shared` is used
-/// for nothing else between two barriers around the call.
+/// The sum over a block of `kBlockThreads`, with the same bits in every thread. All threads must call.
+/// `shared` must not be used otherwise between two barriers around the call.
 template <int kBlockThreads, class Value>
 __device__ inline Value block_sum(Value value, Value (&shared)[kBlockThreads / kWarp]) {
   value = warp_sum(value);

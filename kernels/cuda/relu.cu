@@ -7,7 +7,7 @@ namespace trireme::cuda {
 namespace {
 
 struct Rectifier {
-  __device__ float operator()(float x) const { return x < 0.0f ? 0.0f : x; }  // NaN passes
+  __device__ float operator()(float x) const { return x < 0.0f ? 0.0f : x; }  // NaN stays NaN
 };
 
 struct RectifierBackward {

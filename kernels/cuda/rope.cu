@@ -1,4 +1,4 @@
-// Rotary positions: a block a token, a thread a pair of a head.
+// Rotary positions. One block per token, one thread per pair of a head.
 #include <cassert>
 
 #include "kernels/cuda/launch.cuh"
@@ -10,12 +10,12 @@ namespace {
 
 struct RopeShape {
   std::int64_t seq_len = 0;
-  int turned_heads = 0, heads = 0;  // q and k's, and all with v's
+  int turned_heads = 0, heads = 0;  // heads of q and k; all heads including v
   RopeFrequencies rope;
   std::int64_t first_position = 0;
 };
 
-// The angles are computed in double: they grow to the length of the context.
+// Angles are computed in double because they grow with the context length.
 struct Turns {
   float cosines[RopeFrequencies::kMaxPairs], sines[RopeFrequencies::kMaxPairs];
 
@@ -30,14 +30,14 @@ struct Turns {
   }
 };
 
-// The pair (x, y), turned by +-angle.
+// Stores the pair (x, y), rotated by +-angle.
 template <class T>
 __device__ void store_turned(T* to, int pairs, float x, float y, float cosine, float sine) {
   to[0] = from_float<T>(x * cosine - y * sine);
   to[pairs] = from_float<T>(y * cosine + x * sine);
 }
 
-// Turns by +-angle. `to` may be `from`: a thread reads what it writes, and writes last.
+// Rotates by +-angle. `to` may be `from`, because a thread reads all that it overwrites before it writes.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     rope_kernel(const T* from, T* to, RopeShape shape, float direction) {

@@ -1,4 +1,4 @@
-// One token of all tokens, weighted by the softmax of their scores. A block a sample.
+// Pools all tokens into one, weighted by the softmax of their scores. One block per sample.
 #include <cassert>
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kPoolThreads = 128;
 
-// Every thread adds up the exponentials of all tokens itself, in order: there are a few hundred.
+// Every thread sums the exponentials of all tokens in order; there are only a few hundred.
 template <class T>
 __global__ void sequence_pool_fwd_kernel(const T* x, const T* scores, float* weights, T* y,
                                          std::int64_t tokens, std::int64_t cols) {
@@ -50,7 +50,7 @@ __global__ void sequence_pool_bwd_kernel(const T* dy, const T* x, const float* w
   float mean = 0.0f;
   for (std::int64_t n = 0; n < tokens; ++n) mean += own_weights[n] * gradient_of_weight(n);
   for (std::int64_t n = 0; n < tokens; ++n) {
-    // Computed again, as memory between would be needed for all tokens.
+    // Recomputed, because storing it would need memory for all tokens.
     const float gradient = own_weights[n] * (gradient_of_weight(n) - mean);
     if (threadIdx.x == 0) dscores[b * tokens + n] = from_float<T>(gradient);
     for (std::int64_t c = threadIdx.x; c < cols; c += kPoolThreads) {

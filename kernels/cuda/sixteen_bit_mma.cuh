@@ -1,4 +1,4 @@
-// Products of 16-bit matrices on tensor cores of sm_80 and later, summed in fp32.
+// Products of 16-bit matrices on tensor cores of sm_80 and later, accumulated in fp32.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -11,10 +11,10 @@
 
 namespace trireme::cuda {
 
-/// d += a b for [16, 16] and [16, 8] of T, by all lanes of a warp. Lane 4 g + t has, two neighbouring
-/// elements a word, of `a` those from (g, 2 t), (g + 8, 2 t), (g, 2 t + 8), (g + 8, 2 t + 8) along a row, of
-/// `b` those from (2 t, g), (2 t + 8, g) down a column, of `d` (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8,
-/// 2 t + 1): PTX ISA, "Matrix Fragments for mma.m16n8k16".
+/// d += a b for [16, 16] and [16, 8] of T, computed by all lanes of a warp. Lane 4 g + t holds two
+/// neighbouring elements per word. Of `a`: (g, 2 t), (g + 8, 2 t), (g, 2 t + 8), (g + 8, 2 t + 8), along a
+/// row. Of `b`: (2 t, g), (2 t + 8, g), down a column. Of `d`: (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8,
+/// 2 t + 1). Source: PTX ISA, "Matrix Fragments for mma.m16n8k16".
 template <class T>
 __device__ inline void mma_16_bit(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   constexpr bool kIsHalf = std::is_same_v<T, __half>;
@@ -34,11 +34,11 @@ __device__ inline void mma_16_bit(float (&d)[4], const std::uint32_t (&a)[4], co
   }
 #elif defined(__CUDA_ARCH__)
   (void)kIsHalf;
-  __trap();  // has_tensor_cores() lets nobody come here
+  __trap();  // unreachable: see has_tensor_cores()
 #endif
 }
 
-/// Two elements as a word, the first in its lower half.
+/// Packs two elements into a word, the first in its lower half.
 template <class T>
 __device__ inline std::uint32_t word_of(const T& low, const T& high) {
   std::uint16_t first = 0, second = 0;

@@ -8,7 +8,7 @@
 namespace trireme::cuda {
 namespace {
 
-// N neighbouring elements of a row; `cols` is a multiple of N.
+// One thread per N neighbouring elements of a row. `cols` is a multiple of N.
 template <class T, int N>
 __global__ void swiglu_fwd_kernel(const T* x, T* y, std::int64_t n, std::int64_t cols) {
   const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;

@@ -1,5 +1,4 @@
-// Whether a card has the tensor cores that kernels of ours use. For .cu files: they know what they are
-// compiled for.
+// Detects tensor cores that the native kernels use. For .cu files, which know their target architectures.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +8,8 @@
 
 namespace trireme::cuda {
 
-/// What a card runs is the code of the latest architecture before its own, here as 10 major + minor.
+/// The architecture whose code a card of `capability` runs: the latest one in this build that is not newer
+/// than the card. In units of 10 major + minor.
 inline int newest_code_for(int capability) {
 #if defined(__CUDA_ARCH_LIST__)
   int newest = 0;
@@ -22,7 +22,7 @@ inline int newest_code_for(int capability) {
 #endif
 }
 
-/// True where the context's card has those of sm_80 and this build has code for them.
+/// True if the context's card has the tensor cores of sm_80 and this build has code for them.
 inline bool has_tensor_cores(const KernelContext& exec) {
   int major = 0, minor = 0;
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, exec.device.index),

@@ -1,5 +1,5 @@
-// A product of matrices that exist nowhere: a block computes a tile of it from operands that give the
-// position of each element. The sum over the depth has one order, whatever the grid.
+// A product of implicit matrices. A block computes one tile of the product; operand objects compute the
+// address of each element. The sum over depth has a fixed order, independent of the grid.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
@@ -7,17 +7,17 @@
 namespace trireme::cuda {
 
 inline constexpr int kProductTile = 64;   // rows and columns of a tile
-inline constexpr int kProductDepth = 16;  // of what is in shared memory at a time
+inline constexpr int kProductDepth = 16;  // depth held in shared memory at a time
 inline constexpr int kProductSide = 4;    // a thread computes 4 x 4 elements
 static_assert(kProductTile / kProductSide * (kProductTile / kProductSide) == kThreads);
 
 using ProductTileMemory = float[kProductDepth][kProductTile + 4];
 
-/// Reads tiles of an operand: elements (line, depth), lines being rows of the left one or columns of the
-/// right one. Operand has:
-///   kAlongDepth         whether neighbours along the depth are neighbours in memory, else along the lines;
-///   Line line(int)      what of an element's address its line decides, for lines in range;
-///   Depth depth(int)    the same of its depth;
+/// Reads tiles of an operand. Elements are (line, depth); lines are rows of the left operand or columns of
+/// the right one. Operand has:
+///   kAlongDepth         true if memory is contiguous along depth, false if along lines;
+///   Line line(int)      the part of an element's address that its line decides, for lines in range;
+///   Depth depth(int)    the part that its depth decides;
 ///   float at(Line, Depth)
 template <class Operand>
 class TileReader {
@@ -31,8 +31,8 @@ class TileReader {
     }
   }
 
-  /// Reads the thread's elements of depths [first, last), zeros beyond; `last` - `first` may be more than is
-  /// taken.
+  /// Reads the thread's elements of depths [first, last), zeros beyond. The range may exceed a tile's depth;
+  /// the rest is not read.
   __device__ void fetch(int first, int last) {
 #pragma unroll
     for (int q = 0; q < kElems; ++q) {
@@ -68,15 +68,15 @@ class TileReader {
   float values_[kElems] = {};
 };
 
-/// The part of a product that a block computes.
+/// The part of a product that one block computes.
 struct ProductPart {
-  int first_row, rows;  // of the tile; of the whole product
+  int first_row, rows;  // rows of the tile; rows of the whole product
   int first_col, cols;
   int first_depth, last_depth;
 };
 
-/// Calls write(row, col, sum over the depths of left.at * right.at) for the tile's elements within the
-/// product. All kThreads threads of the block call, once in a kernel.
+/// Calls write(row, col, sum over depth of left.at * right.at) for the tile's elements inside the product.
+/// All kThreads threads of the block must call, at most once per kernel.
 template <class Left, class Right, class Write>
 __device__ inline void tile_product(const ProductPart& part, const Left& left, const Right& right,
                                     Write write) {
@@ -95,7 +95,7 @@ __device__ inline void tile_product(const ProductPart& part, const Left& left, c
     left_reader.put(left_tile);
     right_reader.put(right_tile);
     __syncthreads();
-    // The next tiles are on their way while these are multiplied.
+    // Loads the next tiles while the current ones are multiplied.
     left_reader.fetch(depth + kProductDepth, part.last_depth);
     right_reader.fetch(depth + kProductDepth, part.last_depth);
 #pragma unroll

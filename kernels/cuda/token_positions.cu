@@ -1,4 +1,4 @@
-// A first token and positions added to the tokens of images.
+// Adds a first token and positions to the tokens of images.
 #include <cassert>
 
 #include "kernels/cuda/launch.cuh"
@@ -8,9 +8,9 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kRowThreads = 128;  // of a block that handles a row
+constexpr int kRowThreads = 128;  // per row
 
-// A block a token of y; `before` is 1 with a first token, else 0.
+// One block per token of y. `before` is 1 with a first token, else 0.
 template <class T, int N>
 __global__ void token_positions_fwd_kernel(const T* x, const T* first, const T* positions, T* y,
                                            std::int64_t tokens, std::int64_t before, std::int64_t cols) {
@@ -26,7 +26,7 @@ __global__ void token_positions_fwd_kernel(const T* x, const T* first, const T* 
   }
 }
 
-// A block a token of dx.
+// One block per token of dx.
 template <class T, int N>
 __global__ void without_first_kernel(const T* dy, T* dx, std::int64_t tokens, std::int64_t cols) {
   const std::int64_t row = blockIdx.x;
@@ -38,7 +38,7 @@ __global__ void without_first_kernel(const T* dy, T* dx, std::int64_t tokens, st
   }
 }
 
-// A block a token: its sum over samples, in order.
+// One block per token, which sums over samples in order.
 template <class T, int N>
 __global__ void sum_over_samples_kernel(const T* dy, float* sum, std::int64_t samples, std::int64_t tokens,
                                         std::int64_t cols, bool accumulate) {

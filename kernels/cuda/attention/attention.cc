@@ -1,4 +1,4 @@
-// Attention: the library's kernels for 16-bit types where it has them, the own ones for everything else.
+// Attention: cuDNN for 16-bit types where it can, native (fallback) kernels for everything else.
 #include <fmt/format.h>
 
 #include "kernels/cuda/attention/attention_library.h"
@@ -12,7 +12,8 @@
 namespace trireme::cuda {
 namespace {
 
-// What is no library's in 16 bits is said; fp32 never is.
+// True if cuDNN should be tried. Warns once per kind of problem when 16-bit attention falls back to native
+// kernels. fp32 always runs on them, without a warning.
 template <class Args>
 bool is_for_library(const KernelContext& exec, const Args& args) {
   if (suits_attention_library(args)) return true;
@@ -27,7 +28,7 @@ bool is_for_library(const KernelContext& exec, const Args& args) {
   return false;
 }
 
-// The memory of samples [first, first + count) alone; the tensors of attention have three dims.
+// The part of a tensor that holds samples [first, first + count). Attention's tensors have three dims.
 template <class View>
 View samples_of(View view, std::int64_t first, std::int64_t count) {
   if (!view.defined()) return view;

@@ -1,5 +1,5 @@
-// Attention of a few new tokens to many kept ones: a block is one query of one head, over tiles of as many
-// keys as it has threads, with a running maximum and sum (Dao et al. 2022).
+// Attention of a few new tokens to many cached ones. One block handles one query of one head. It iterates
+// over tiles of one key per thread, with a running maximum and sum (Dao et al. 2022).
 #include <cassert>
 #include <cfloat>
 
@@ -16,7 +16,7 @@ struct CachedProblem {
   int heads, kv_heads, head_dim;
   float scale;
 
-  /// Element 0 of a head of a packed row, counted over those of q, then of k, then of v.
+  /// Element 0 of a head of a packed row. Heads are numbered over q, then k, then v.
   __device__ std::int64_t packed_at(std::int64_t sample, std::int64_t token, int head) const {
     return ((sample * tokens + token) * (heads + 2 * kv_heads) + head) * head_dim;
   }
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads)
   float max = -FLT_MAX, total = 0.0f;  // the same in all threads
   for (std::int64_t first = 0; first < seen; first += kThreads) {
     const int count = seen - first < kThreads ? static_cast<int>(seen - first) : kThreads;
-    __syncthreads();  // q is written, and the tile before has been read
+    __syncthreads();  // q is written, and the previous tile has been read
     if (me < count) {
       const T* k = keys + row + (first + me) * a.head_dim;
       float score = 0.0f;

@@ -1,4 +1,4 @@
-// The element by element part of attention's backward, with names as in native_attention_bwd.cu.
+// The elementwise part of attention's backward, with the names of native_attention_bwd.cu.
 #pragma once
 
 #include "kernels/cuda/attention/attention_tile.cuh"
@@ -12,11 +12,11 @@ struct BwdPointers {
   T* dqkv;
 };
 
-/// W P and dS of a query and a key.
+/// W P and dS for one query and one key.
 struct Gradients {
   float weighted, dscore;
 };
-/// From their score and product dO V^T. kVisible: the query is known to see the key.
+/// Computes both from the pair's score and product dO V^T. kVisible: the query is known to see the key.
 template <bool kDropout, bool kVisible = false>
 __device__ Gradients gradients_at(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                                   std::int64_t query, std::int64_t key, float score, float product, float lse,

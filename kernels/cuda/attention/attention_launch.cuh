@@ -1,4 +1,4 @@
-// Chooses the tile of an attention kernel by the head's size and the card's shared memory.
+// Chooses the tile of an attention kernel by head size and shared memory.
 #pragma once
 
 #include "kernels/cuda/attention/attention_tile.cuh"
@@ -7,7 +7,7 @@
 
 namespace trireme::cuda {
 
-/// A kernel's variant as a type: run(Tile<64, 64, false>{}).
+/// A kernel variant as a type: run(Tile<64, 64, false>{}).
 template <int kRows, int kDim, bool kDrops>
 struct Tile {
   static constexpr int B = kRows;
@@ -15,8 +15,8 @@ struct Tile {
   static constexpr bool kDropout = kDrops;
 };
 
-/// Calls run(tile) with the smallest D that holds a head. B is 64 where that many rows fit into registers and
-/// shared memory, as bytes_of(tile) counts it, else 32; random numbers need registers too. Throws
+/// Calls run(tile) with the smallest D that holds a head. B is 64 if 64 rows fit into registers and into
+/// shared memory, as counted by bytes_of(tile), else 32. Dropout needs registers too. Throws
 /// Error(kUnsupported) when nothing fits.
 template <class BytesOf, class Run>
 void for_tile(const KernelContext& exec, const char* op, std::int64_t head_dim, bool dropout,
@@ -61,7 +61,8 @@ void launch_tiles(const KernelContext& exec, const char* op, const TileGrid& of,
   launch(exec, op, grid, threads, shared_bytes, kernel, std::forward<Args>(args)...);
 }
 
-/// Calls run(T{}, precision) with the element type and what tensor cores make of it: tf32 holds 16 bits.
+/// Calls run(T{}, precision) with the element type and its precision on tensor cores. tf32 represents 16-bit
+/// types exactly.
 template <class Run>
 void for_mma_type(const char* op, DType dtype, MathMode math, Run run) {
   using Tf32 = std::integral_constant<MmaPrecision, MmaPrecision::kTf32>;

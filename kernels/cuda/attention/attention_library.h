@@ -1,4 +1,5 @@
-// cuDNN's fused attention for one rank, a plan per shape. In a build without cuDNN it takes nothing.
+// cuDNN's fused attention for one rank, with one plan per shape. In a build without cuDNN every call is
+// refused.
 #pragma once
 
 #include <memory>
@@ -18,14 +19,14 @@ class AttentionLibrary {
   AttentionLibrary(const AttentionLibrary&) = delete;
   AttentionLibrary& operator=(const AttentionLibrary&) = delete;
 
-  /// False in a build without it, whose run_fwd() and run_bwd() say so once.
+  /// False in a build without cuDNN. There, run_fwd() and run_bwd() warn once.
   static bool exists();
 
-  /// False when the library cannot do it; results have no meaning then. 16-bit types without dropout. The
-  /// first refusal of a shape is logged. Keys and values are those in `repeated`, unless it is null.
+  /// Runs 16-bit attention without dropout. Returns false if cuDNN cannot; results are then undefined. The
+  /// first refusal of a shape is logged. Keys and values come from `repeated` unless it is null.
   bool run_fwd(const AttentionFwdArgs& args, const RepeatedHeads* repeated = nullptr);
-  /// The same; only deterministic algorithms are taken. Grouped queries want `repeated`, whose gradients are
-  /// written in place of those of k and v.
+  /// Same as run_fwd(), with deterministic algorithms only. Grouped queries need `repeated`, which receives
+  /// the gradients of its keys and values.
   bool run_bwd(const AttentionBwdArgs& args, const RepeatedHeads* repeated = nullptr);
 
  private:

@@ -1,23 +1,24 @@
-// Attention as cuDNN's flash-attention engines know it: graphs of products, a mask and a softmax that they
-// match as a whole. Heads are read from packed rows by strides; nothing is transposed in memory.
+// Attention as graphs that match cuDNN's flash-attention engines as a whole: products, a mask and a softmax.
+// Heads are read from packed rows by strides; nothing is transposed in memory.
 //
-// [Note: deterministic attention] The fast backward adds the tiles of dQ with atomics. Leaving out its fp32
-// accumulator, so that dQ is one product of the graph, selects the engine that writes dS to a workspace of
-// B * heads * T * T elements instead; engines that cuDNN marks as nondeterministic come last.
+// [Note: deterministic attention] The fast backward adds the tiles of dQ with atomics. Without its fp32
+// accumulator, dQ is one product of the graph. This selects the engine that writes dS to a workspace of B *
+// heads * T * T elements. Engines that cuDNN marks as nondeterministic are tried last.
 //
-// [Note: intermediates of attention] The factors of products that exist only inside of the plan,
-// probabilities and the scores' gradients, are described with the type of the other factor, as tensor cores
-// take them. The keys turned for dQ exist only inside, too, and cuDNN's own frontend leaves them fp32, as it
-// does all that it gives no type: backward is asked in that form first, then with keys of their own type.
-// Versions whose engines match another description are asked once more with fp32 factors; all else is fp32
-// in every form. Last, all are asked again of engines that are marked as nondeterministic: one is taken if it
-// gives the same bits in a trial of several calls of the problem's shape, on numbers whose sums depend on
-// their order. It runs when the plan is made, and the log says that it was needed. It is no proof: a race
-// that shows on one rank alone would give that rank another engine, and other last bits.
+// [Note: intermediates of attention] Probabilities and score gradients exist only inside the plan and are
+// factors of products. They are described with the type of the other factor, as tensor cores need. The
+// transposed keys for dQ also exist only inside. cuDNN's own frontend leaves them fp32, like every tensor
+// without a given type. So backward is requested in that form first, then with the keys in their own type.
+// Versions whose engines match another description get one more request, with fp32 factors. All other
+// intermediates are fp32 in every form. Last, all forms are requested again with engines that are marked as
+// nondeterministic. Such an engine is used if it repeats its bits in a trial: several calls of the problem's
+// shape, on numbers whose sums depend on their order. The trial runs when the plan is made, and is logged. It
+// proves nothing: a race that shows on one rank only would give that rank another engine, and other last
+// bits.
 //
 // [Note: defects of cuDNN's attention] Some versions propose engines that compute wrong results or read
-// beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around; here such
-// problems are the native kernels'.
+// beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around them. Here,
+// native kernels run these problems.
 #include <cassert>
 #include <cmath>
 #include <compare>
@@ -34,7 +35,7 @@ namespace {
 
 struct Problem {
   std::int64_t samples = 0, heads = 0, kv_heads = 0, seq_len = 0, head_dim = 0;
-  // Of a row in memory, of which those above are computed.
+  // Heads in a row in memory. The call computes only the number of heads above.
   std::int64_t all_heads = 0, all_kv_heads = 0;
   bool repeated = false;  // see [Note: grouped queries on cuda]
   DType dtype = DType::kBFloat16;
@@ -99,8 +100,8 @@ Problem problem_of(const Args& args, bool backward, bool repeated) {
           .backward = backward};
 }
 
-// The reason why a problem must not be given to this version of the library; null: it may. See [Note: defects
-// of cuDNN's attention].
+// The reason why a problem must not be given to this version of the library, or null. See
+// [Note: defects of cuDNN's attention].
 const char* defect_of(const Problem& p, std::size_t version) {
   if (version == 91000 || version == 91001) return "cuDNN 9.10.0 and 9.10.1 compute attention wrongly";
   if (p.backward && version <= 91500 && p.seq_len % 128 != 0) {
@@ -110,16 +111,16 @@ const char* defect_of(const Problem& p, std::size_t version) {
   return nullptr;
 }
 
-// The value that hides a score. Older versions make NaN of infinity.
+// The value of a masked score. Versions before 9.10 turn infinity into NaN.
 float hidden_score() {
   return cudnnGetVersion() < 91000 ? std::numeric_limits<float>::lowest()
                                    : -std::numeric_limits<float>::infinity();
 }
 
-// Of the caller's tensors.
+// Ids of the caller's tensors.
 enum Id : std::int64_t { kQ = 1, kK, kV, kO, kStats, kDO, kDQ, kDK, kDV, kDelta, kScale, kOne, kHidden };
 
-// Scores where the mask hides nothing, else what hides them.
+// Applies the causal mask to scores, if there is one.
 CudnnGraph::Tensor masked(CudnnGraph& graph, const Problem& p, const CudnnGraph::Tensor& scores) {
   if (!p.causal) return scores;
   const auto row = graph.index_along(scores, 2), col = graph.index_along(scores, 3);
@@ -188,7 +189,7 @@ CudnnGraph Problem::graph(int form) const {
   return backward ? backward_graph(*this, factors, keys_type(form)) : forward_graph(*this, factors);
 }
 
-// Rows that the engines can read 16 bytes at a time.
+// True if engines can read the rows 16 bytes at a time.
 bool is_readable(const Problem& p, std::initializer_list<const void*> pointers) {
   if (p.head_dim % 8 != 0) return false;
   for (const void* pointer : pointers) {
@@ -197,22 +198,22 @@ bool is_readable(const Problem& p, std::initializer_list<const void*> pointers) 
   return true;
 }
 
-// Where a part begins.
+// The start of a part.
 struct PartPlace {
   std::int64_t sample = 0, head = 0;
 
-  // In rows of 16-bit elements, `pitch` of them each.
+  // Start within rows of `pitch` 16-bit elements.
   void* rows(const void* data, const Problem& p, std::int64_t pitch) const {
     const std::int64_t elems = sample * p.seq_len * pitch + head * p.head_dim;
     return const_cast<std::uint16_t*>(static_cast<const std::uint16_t*>(data) + elems);
   }
-  // Of an fp32 value a row.
+  // Start within fp32 values, one per row of scores.
   void* row_values(const void* data, const Problem& p) const {
     return const_cast<float*>(static_cast<const float*>(data) + (sample * p.all_heads + head) * p.seq_len);
   }
 };
 
-// The caller's memory of a whole problem; of a forward the first five.
+// The caller's memory for a whole problem. A forward uses the first five.
 struct Operands {
   const void *q = nullptr, *k = nullptr, *v = nullptr, *out = nullptr, *lse = nullptr, *dout = nullptr;
   void *dq = nullptr, *dk = nullptr, *dv = nullptr, *delta = nullptr;
@@ -229,7 +230,7 @@ KeysAndValues keys_and_values(const Problem& p, const void* packed, void* repeat
   return {data + first, data + first + row};
 }
 
-// Numbers on the host that a plan reads when it runs.
+// Host scalars that a plan reads when it runs.
 struct Scalars {
   float scale = 1.0f, one = 1.0f, hidden = hidden_score();
 };
@@ -280,7 +281,7 @@ struct AttentionLibrary::State {
       ids.push_back(id);
       pointers.push_back(pointer);
     }
-    // Given back at once: see [Note: stream-ordered reuse].
+    // Freed at once: see [Note: stream-ordered reuse].
     const Buffer workspace(allocator, plan.workspace_bytes(), MemoryCategory::kWorkspace);
     return plan.run(plans.handle(), ids, pointers, workspace.data());
   }
@@ -304,7 +305,7 @@ struct AttentionLibrary::State {
     const Buffer qkv = numbers(tokens * pitch), kv = numbers(tokens * copies), out = numbers(tokens * width),
                  dout = numbers(tokens * width), dqkv = memory(2 * tokens * pitch),
                  dkv = memory(2 * tokens * copies), lse = memory(4 * rows), delta = memory(4 * rows);
-    // Of probabilities about as large as those of scores around 0.
+    // A log-sum-exp for which scores around 0 give probabilities of about 1 / T.
     const std::vector<float> values(rows, std::log(static_cast<float>(p.seq_len)));
     check(cudaMemcpyAsync(lse.data(), values.data(), 4 * rows, cudaMemcpyHostToDevice, plans.stream()),
           "copy to the card");

@@ -1,10 +1,10 @@
 // The products of attention's tiles on tensor cores.
 //
-// [Note: attention on tensor cores] A warp computes 16 rows of a product. In [16, 8] of it lane 4 g + t has
-// columns 2 t and 2 t + 1 of rows g and g + 8 (mma_tf32). Where such a product is the left factor of the
-// next one it stays in registers: an instruction sums over 8 factors in any order, so its places t and t + 4
-// stand for columns 2 t and 2 t + 1, and the right factor's rows are read to match. Tiles are padded as for
-// the plain cores ([Note: attention tiles]): then a warp's reads of either kind touch 32 banks.
+// [Note: attention on tensor cores] A warp computes 16 rows of a product. In a [16, 8] part of it, lane 4 g +
+// t holds columns 2 t and 2 t + 1 of rows g and g + 8 (mma_tf32). A product that is the left factor of the
+// next one stays in registers. An instruction sums over 8 factors in any order, so positions t and t + 4 may
+// stand for columns 2 t and 2 t + 1; the right factor's rows are read in the matching order. Tiles are padded
+// as for the plain cores ([Note: attention tiles]), so that a warp's reads of either kind touch 32 banks.
 #pragma once
 
 #include "kernels/cuda/attention/attention_tile.cuh"
@@ -14,15 +14,15 @@ namespace trireme::cuda {
 
 inline constexpr int kQuad = 4;  // lanes that share a row
 
-/// Threads of a block whose warps have 16 rows of a tile of B each.
+/// Threads of a block in which each warp handles 16 rows of a tile of B.
 template <int B>
 inline constexpr int kMmaThreads = B / kMmaRows* kWarp;
 
-/// Blocks of that many threads that should share a multiprocessor, as kTileBlocks.
+/// Blocks of kMmaThreads threads that should share a multiprocessor; compare kTileBlocks.
 template <int D>
 inline constexpr int kMmaBlocks = D <= 64 ? 3 : 1;
 
-/// The place of a thread in its warp's fragments.
+/// A thread's position in its warp's fragments.
 struct MmaLane {
   int warp, g, t;
 };
@@ -31,7 +31,8 @@ __device__ inline MmaLane mma_lane() {
   return {thread / kWarp, lane / kQuad, lane % kQuad};
 }
 
-/// out = rows [16, D] of `x` times those [8 kTiles, D] of `y`, transposed. Both begin at their first row.
+/// out = rows [16, D] of `x` times the transpose of rows [8 kTiles, D] of `y`. Both pointers are at the first
+/// row.
 template <MmaPrecision kPrecision, int D, int kTiles>
 __device__ void mma_dot_rows(const float* x, const float* y, float (&out)[kTiles][4]) {
   constexpr int kPitch = D + kTilePad;
@@ -70,8 +71,8 @@ __device__ void mma_add_product(const float (&p)[B / kMmaCols][4], const float* 
   }
 }
 
-/// sum += columns [c, c + 16) of `p` [B, B], transposed, times columns [0, 8 kTiles) of `x` [B, D]; p begins
-/// at column c, x at its first column.
+/// sum += the transpose of columns [c, c + 16) of `p` [B, B], times columns [0, 8 kTiles) of `x` [B, D]. `p`
+/// points to column c, `x` to its first column.
 template <MmaPrecision kPrecision, int B, int D, int kTiles>
 __device__ void mma_add_transposed(const float* p, const float* x, float (&sum)[kTiles][4]) {
   const MmaLane lane = mma_lane();
@@ -87,15 +88,15 @@ __device__ void mma_add_transposed(const float* p, const float* x, float (&sum)[
   }
 }
 
-/// Of what tensor cores multiply next: rounded for them where they take tf32.
+/// Prepares a factor of the next product: rounds it if the tensor cores use tf32.
 template <MmaPrecision kPrecision>
 __device__ float mma_factor(float x) {
   if constexpr (kPrecision == MmaPrecision::kTf32) return round_to_tf32(x);
   return x;
 }
 
-/// Writes row `row` of a product's [16, 8 kTiles], times `factor`; `half` says which of the lane's two rows
-/// it is, `first_col` is the product's first column.
+/// Writes row `row` of a product's [16, 8 kTiles], times `factor`. `half` selects one of the lane's two rows.
+/// `first_col` is the product's first column.
 template <int kTiles, class T>
 __device__ void store_mma_row(const AttentionProblem& a, HeadRows<T> rows, std::int64_t row, int half,
                               const float (&sum)[kTiles][4], float factor, int first_col = 0) {
@@ -116,7 +117,7 @@ __device__ void store_mma_row(const AttentionProblem& a, HeadRows<T> rows, std::
   }
 }
 
-/// Over the four lanes that share a row, the same bits in each.
+/// The sum over the four lanes that share a row, with the same bits in each.
 __device__ inline float quad_sum(float value) {
 #pragma unroll
   for (int offset = kQuad / 2; offset > 0; offset /= 2) value += __shfl_xor_sync(kAllLanes, value, offset);

@@ -1,10 +1,10 @@
-// Square tiles of attention in shared memory, and the two products that attention is made of.
+// Square tiles of attention in shared memory, and attention's two products.
 //
 // [Note: attention tiles] A block is 16 x 16 threads. Thread (ty, tx) owns R = B / 16 rows ty * R + i of a
-// tile of B rows; of the columns of a [B, B] product it owns tx + 16 j, of those of a [B, D] product D / 16
-// in runs of up to 4. So a row belongs to 16 neighbouring lanes of one warp: sums and maxima over a row are
-// shuffles, and what a row's threads leave in shared memory for each other needs a barrier of the warp only.
-// Rows are padded by 4 floats: then all accesses are 16 bytes wide and free of bank conflicts.
+// tile of B rows. In a [B, B] product it owns columns tx + 16 j; in a [B, D] product, D / 16 columns in runs
+// of up to 4. A row thus belongs to 16 neighbouring lanes of one warp. Sums and maxima over a row are
+// shuffles, and a row's threads exchange data through shared memory with a warp barrier only. Rows are padded
+// by 4 floats, so that all accesses are 16 bytes wide and free of bank conflicts.
 #pragma once
 
 #include <functional>
@@ -19,20 +19,20 @@ inline constexpr int kTileSide = 16;  // threads
 inline constexpr int kTileThreads = kTileSide * kTileSide;
 inline constexpr int kTilePad = 4;
 
-/// Floats of a tile of B rows of D.
+/// Floats in a tile of B rows of D.
 template <int B, int D>
 inline constexpr int kTileFloats = B*(D + kTilePad);
 
-/// Blocks that should share a multiprocessor, for __launch_bounds__: two hide each other's waits where the
-/// registers suffice for both.
+/// Blocks that should share a multiprocessor, for __launch_bounds__. Two blocks hide each other's latency if
+/// the registers suffice for both.
 template <int D>
 inline constexpr int kTileBlocks = D <= 64 ? 2 : 1;
 
-/// The position of a head's rows in a packed [B, T, ...] tensor.
+/// The location of a head's rows in a packed [B, T, ...] tensor.
 template <class T>
 struct HeadRows {
   T* first;            // row 0
-  std::int64_t pitch;  // elements from one row to the next
+  std::int64_t pitch;  // elements between rows
 };
 
 /// The problem, common to all blocks.
@@ -47,7 +47,7 @@ struct AttentionProblem {
   bool packed;                     // rows may be read 16 bytes at a time
   const std::int32_t* key_bounds;  // [B, T, 2], or null; see [Note: documents of a row]
 
-  /// Heads of queries that read one head of keys.
+  /// Query heads that read one key head.
   __host__ __device__ int group() const { return num_heads / num_kv_heads; }
 };
 
@@ -56,7 +56,8 @@ struct TokenRange {
   std::int64_t first, end;
 };
 
-/// The documents of the tile of B rows from `first_row` on; `first` is that of a tile.
+/// The documents of the tile of B rows that begins at `first_row`. The result's `first` is the start of a
+/// tile.
 template <int B>
 __device__ TokenRange documents_of_tile(const AttentionProblem& a, std::int64_t sample,
                                         std::int64_t first_row) {
@@ -66,7 +67,7 @@ __device__ TokenRange documents_of_tile(const AttentionProblem& a, std::int64_t 
   return {bounds[2 * first_row] / B * B, bounds[2 * last + 1]};
 }
 
-/// What load_tiles() puts into shared memory: rows [first, first + B) of a head.
+/// A source of load_tiles(): rows [first, first + B) of a head.
 template <class T>
 struct TileSource {
   HeadRows<const T> rows;
@@ -74,12 +75,13 @@ struct TileSource {
   float* tile;
 };
 
-/// Loads of a thread that are under way at once, for each tile.
+/// Concurrent loads per thread and tile.
 inline constexpr int kTileLoads = 8;
 
-/// Rows of each source as floats, changed by `convert`; zeros beyond seq_len and head_dim. All kBlock threads
-/// of the block call. A thread's loads come before its stores: as far as the compiler knows these may write
-/// what is loaded, and each load would wait for the one before.
+/// Loads rows of each source as floats, mapped by `convert`, into shared memory; zeros beyond seq_len and
+/// head_dim. All kBlock threads of the block must call. Each thread issues its loads before its stores.
+/// Otherwise the compiler assumes that a store may change a loaded value, and each load waits for the one
+/// before.
 template <int B, int D, int kBlock = kTileThreads, class T, int kTiles, class Convert = std::identity>
 __device__ void load_tiles(const AttentionProblem& a, const TileSource<T> (&sources)[kTiles],
                            Convert convert = {}) {
@@ -173,7 +175,7 @@ struct OwnCols {
   }
 };
 
-/// sum[i] += row ty * R + i of `p` [B, B] times `x` [B, D], the thread's columns.
+/// sum[i] += row ty * R + i of `p` [B, B] times `x` [B, D], in the thread's columns.
 template <int B, int D, int R>
 __device__ void add_product(const float* p, const float* x, float (&sum)[R][OwnCols<D>::kCount]) {
   using Cols = OwnCols<D>;
@@ -199,7 +201,7 @@ __device__ void add_product(const float* p, const float* x, float (&sum)[R][OwnC
   }
 }
 
-/// Puts the thread's share of a [B, B] product into `p`, for add_product by the threads of the same rows.
+/// Writes the thread's part of a [B, B] product to `p`, for add_product by the threads of the same rows.
 template <int B, int R>
 __device__ void share_product(float* p, const float (&values)[R][R]) {
   const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
@@ -234,7 +236,7 @@ __device__ void store_row(const AttentionProblem& a, HeadRows<T> rows, std::int6
   }
 }
 
-/// Over the 16 lanes that share a row, the same bits in each.
+/// The sum over the 16 lanes that share a row, with the same bits in each.
 __device__ inline float row_sum(float value) {
 #pragma unroll
   for (int offset = kTileSide / 2; offset > 0; offset /= 2)
@@ -258,15 +260,15 @@ __device__ inline bool is_visible(const AttentionProblem& a, std::int64_t sample
   return key >= bounds[0] && key < bounds[1];
 }
 
-/// True when every query of a tile sees every key of another: no score has to ask is_visible(). The same for
-/// all threads of a block.
+/// True when every query of a tile sees every key of another tile, so that is_visible() need not be called.
+/// All threads of a block get the same answer.
 template <int B>
 __device__ bool sees_all(const AttentionProblem& a, std::int64_t first_query, std::int64_t first_key) {
   return a.key_bounds == nullptr && first_query + B <= a.seq_len && first_key + B <= a.seq_len &&
          (!a.causal || first_key + B - 1 <= first_query);
 }
 
-/// Not part of a fused multiply-add, so that forward and backward subtract from the same bits.
+/// Never contracted into a multiply-add, so that forward and backward subtract from the same bits.
 __device__ inline float scaled_score(const AttentionProblem& a, float score) {
   return __fmul_rn(a.scale, score);
 }
@@ -284,7 +286,7 @@ __device__ float dropout_weight(const AttentionProblem& a, std::int64_t sample, 
              : 0.0f;
 }
 
-/// Rows of a head in packed [B, T, (H + 2 K) D], heads counted over those of q, then of k, then of v.
+/// Rows of a head in packed [B, T, (H + 2 K) D]. Heads are numbered over q, then k, then v.
 template <class T>
 __host__ __device__ HeadRows<T> packed_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
                                             std::int64_t head) {

@@ -1,18 +1,19 @@
-// Attention on tensor cores: tf32 factors for 16 bits, which they hold, and for MathMode::kTf32; for kFp32
-// three products for one ([Note: three products for one] in tf32_mma.cuh). Heads as in native_attention.h,
-// dropout too. Probabilities and scores' gradients are rounded to factors between two products.
+// Attention on tensor cores. MathMode::kTf32 and 16-bit types use tf32 factors, which represent 16-bit values
+// exactly. kFp32 uses three products for one ([Note: three products for one] in tf32_mma.cuh). Supports the
+// head sizes and dropout of native_attention.h. Probabilities and score gradients are rounded to factors
+// between two products.
 #pragma once
 
 #include "kernels/backend.h"
 
 namespace trireme::cuda {
 
-/// On cards from sm_80 on that this build has code for. Others are told once.
+/// True on cards from sm_80 on for which this build has code. Logs once for other cards.
 bool suits_tensor_cores(const KernelContext& exec, DType dtype);
 
 void mma_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args);
-/// No atomics: one kernel sums the gradients of keys and values, another those of queries. `delta`
-/// [B, num_heads, T] is rowsum(dout * out).
+/// No atomics: one kernel sums the gradients of keys and values, another one the gradients of queries.
+/// `delta` [B, num_heads, T] is rowsum(dout * out).
 void mma_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta);
 
 }  // namespace trireme::cuda

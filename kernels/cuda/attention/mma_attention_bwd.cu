@@ -1,5 +1,5 @@
-// Backward of attention on tensor cores, with names and kernels as in native_attention_bwd.cu. Both kernels
-// compute scores with the queries as rows, as forward does: so they find its bits again.
+// Backward of attention on tensor cores, with the names and kernels of native_attention_bwd.cu. Both kernels
+// compute scores with the queries as rows, like forward, and so reproduce its bits.
 #include "kernels/cuda/attention/attention_gradients.cuh"
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/attention/attention_mma.cuh"
@@ -35,7 +35,7 @@ __device__ QueryRows query_rows(const AttentionProblem& a, const BwdPointers<T>&
   return rows;
 }
 
-// From scores and products dO V^T, queries as rows, to W P and dS. kWhole: sees_all().
+// Turns scores and products dO V^T, with queries as rows, into W P and dS. kWhole: sees_all() is true.
 template <bool kDropout, bool kWhole, int kTiles>
 __device__ void to_gradients(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                              std::int64_t query, std::int64_t first_key, const QueryRows& rows,
@@ -54,7 +54,7 @@ __device__ void to_gradients(const AttentionProblem& a, std::int64_t sample, std
   }
 }
 
-// Puts the warp's [16, 8 kTiles] of a [B, B] product into shared memory; `p` is their first element.
+// Writes the warp's [16, 8 kTiles] of a [B, B] product to shared memory. `p` points to their first element.
 template <MmaPrecision kPrecision, int B, int kTiles>
 __device__ void share_mma_product(float* p, const float (&values)[kTiles][4]) {
   const MmaLane lane = mma_lane();
@@ -69,7 +69,7 @@ __device__ void share_mma_product(float* p, const float (&values)[kTiles][4]) {
   }
 }
 
-// Eight warps: of a [B, B] product each has 16 rows of queries, of a [B, D] product 16 rows of keys.
+// Eight warps. Each has 16 query rows of a [B, B] product, and 16 key rows of a [B, D] product.
 template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
 __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
     mma_attention_bwd_keys_kernel(AttentionProblem a, BwdPointers<T> x) {
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   float* const own_product = shared_product + warp_row * (B + kTilePad) + score_col;
   const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
   const std::int64_t first_head = kv_head * a.group();
-  // Keys are seen by the queries of their documents.
+  // Only queries of the same documents see these keys.
   const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
   const auto load = [&](const TileSource<T>(&sources)[2]) {
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
   const MmaLane lane = mma_lane();
   const int warp_row = lane.warp * kMmaRows;
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
-  // The longest rows of a causal mask first.
+  // The longest rows of a causal mask come first.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const std::int64_t query = first_query + warp_row + lane.g;  // and query + 8
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);

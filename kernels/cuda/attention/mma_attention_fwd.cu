@@ -1,5 +1,4 @@
-// Attention without the [T, T] matrix on tensor cores: as in native_attention_fwd.cu, a warp having 16
-// queries
+// Attention on tensor cores without a [T, T] matrix. Like native_attention_fwd.cu, with 16 queries per warp
 // ([Note: attention on tensor cores] in attention_mma.cuh).
 #include <cfloat>
 
@@ -17,14 +16,14 @@ constexpr std::size_t mma_fwd_shared_bytes() {
   return 3 * kTileFloats<B, D> * sizeof(float);
 }
 
-// The softmax so far of the lane's two rows.
+// The running softmax of the lane's two rows.
 struct SoftmaxRows {
-  float max[2] = {-FLT_MAX, -FLT_MAX};  // not infinity, whose difference to itself is NaN
+  float max[2] = {-FLT_MAX, -FLT_MAX};  // not infinity: infinity minus itself is NaN
   float exp_sum[2] = {};                // the lane's own columns only
 };
 
-// Turns scores of keys [first_key, ...) into unnormalized probabilities times the weights of dropout.
-// `correction` is the factor of what has been summed before. kWhole: sees_all().
+// Turns scores of keys [first_key, ...) into unnormalized probabilities times dropout weights. `correction`
+// rescales the sums so far. kWhole: sees_all() is true.
 template <bool kDropout, bool kWhole, int kTiles>
 __device__ void add_scores(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                            std::int64_t query, std::int64_t first_key, SoftmaxRows& rows,
@@ -62,7 +61,7 @@ __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
   float* values = keys + kTileFloats<B, D>;
   const MmaLane lane = mma_lane();
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
-  // The longest rows of a causal mask first, so that the short ones fill the gaps at the end.
+  // The longest rows of a causal mask come first, so that short ones fill the gaps at the end.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const std::int64_t query = first_query + lane.warp * kMmaRows + lane.g;  // and query + 8
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);

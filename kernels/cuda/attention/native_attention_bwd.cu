@@ -1,9 +1,9 @@
 // Backward of attention. With P = exp(scale S - lse), S = Q K^T, W the dropout weights and
 // delta = rowsum(dO * O):  dV = (W P)^T dO,  dS = scale P (W dO V^T - delta),  dQ = dS K,  dK = dS^T Q.
 //
-// Keys' and values' gradients are summed over queries by blocks that own keys, queries' gradients over keys
-// by blocks that own queries: S is computed twice, and no two blocks write to one place. Where several heads
-// of queries read one of keys, the block of the keys goes over them in their order.
+// Blocks that own keys sum the gradients of keys and values over queries. Blocks that own queries sum the
+// gradients of queries over keys. So S is computed twice, and no two blocks write to the same element. If
+// several query heads read one key head, the block of the keys processes them in order.
 #include <cassert>
 
 #include "kernels/cuda/attention/attention_gradients.cuh"
@@ -23,7 +23,7 @@ constexpr std::size_t bwd_shared_bytes() {
   return (4 * kTileFloats<B, D> + kTileFloats<B, B> + 2 * B) * sizeof(float);
 }
 
-// delta[sample, head, t]: a warp a row of a head.
+// delta[sample, head, t]. One warp per row of a head.
 template <class T>
 __global__ void attention_delta_kernel(AttentionProblem a, const T* dout, const T* out, float* delta,
                                        std::int64_t num_rows) {
@@ -40,7 +40,7 @@ __global__ void attention_delta_kernel(AttentionProblem a, const T* dout, const 
   if (threadIdx.x % kWarp == 0) delta[index] = sum;
 }
 
-// lse and delta of queries [first, first + B), for all threads.
+// Loads lse or delta of queries [first, first + B), for all threads.
 template <int B>
 __device__ void load_row_values(const AttentionProblem& a, const float* from, std::int64_t first, float* to) {
   for (int i = threadIdx.x; i < B; i += kTileThreads) to[i] = first + i < a.seq_len ? from[first + i] : 0.0f;
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
   const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
   const std::int64_t first_head = kv_head * a.group();
-  // Keys are seen by the queries of their documents.
+  // Only queries of the same documents see these keys.
   const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
 
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   float* delta = lse + B;
   const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
-  // The longest rows of a causal mask first.
+  // The longest rows of a causal mask come first.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;

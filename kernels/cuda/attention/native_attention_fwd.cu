@@ -1,5 +1,5 @@
-// Attention without the [T, T] matrix (Dao et al. 2022): a block holds a tile of queries and goes over the
-// keys, keeping the maximum and the sum of each row's exponentials.
+// Attention without a [T, T] matrix (Dao et al. 2022). A block holds a tile of queries and iterates over the
+// keys, with a running maximum and sum of exponentials per row.
 #include <cassert>
 #include <cfloat>
 
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   float* probabilities = values + kTileFloats<B, D>;
   const int ty = threadIdx.x / kTileSide, tx = threadIdx.x % kTileSide;
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
-  // The longest rows of a causal mask first, so that the short ones fill the gaps at the end.
+  // The longest rows of a causal mask come first, so that short ones fill the gaps at the end.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   float max[R], exp_sum[R];  // exp_sum: the thread's own columns only
 #pragma unroll
   for (int i = 0; i < R; ++i) {
-    max[i] = -FLT_MAX;  // not infinity, whose difference to itself is NaN
+    max[i] = -FLT_MAX;  // not infinity: infinity minus itself is NaN
     exp_sum[i] = 0.0f;
   }
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {

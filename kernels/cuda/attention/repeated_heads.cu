@@ -1,4 +1,4 @@
-// Copies of heads and the sums of their gradients: a block a token.
+// Copies of key and value heads, and sums of their gradients. One block per token.
 #include <cassert>
 
 #include "kernels/cuda/attention/repeated_heads.h"
@@ -8,11 +8,11 @@
 namespace trireme::cuda {
 namespace {
 
-// Elements of a row; `keys` is where those of k begin in a packed one.
+// Elements of a row. `keys` is the offset of k in a packed row.
 struct RowShape {
   int keys, packed, head, group, elems;
 
-  // Of element i of k and v, as they are packed: where its first copy is.
+  // The offset of the first copy of element i of k and v, counted as they are packed.
   __device__ int first_copy(int i) const { return i / head * group * head + i % head; }
 };
 

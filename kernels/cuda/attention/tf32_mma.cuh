@@ -1,11 +1,11 @@
 // Products of fp32 matrices on tensor cores of sm_80 and later, which multiply factors of 10 mantissa bits.
 //
-// [Note: three products for one] x = big + small, both tf32: big is x rounded, small is what that leaves, so
-// x y = big big + big small + small big but for 2^-22 of |x y|: the error of fp32's own roundings of a sum
-// (Ootomo and Yokota 2022). Tensor cores may cut off their sums where fp32 rounds, which adds up in one
-// direction. So they sum over kMmaDepth factors only, the small products apart from the big ones, and the
-// plain cores add what comes of it. Products are issued in the order of their factors' roles, not of their
-// places in an instruction: who computes scores again gets the same bits.
+// [Note: three products for one] x = big + small, both tf32: big is x rounded, and small is the rounded rest.
+// Then x y = big big + big small + small big, up to 2^-22 of |x y|, which is as small as the roundings of an
+// fp32 sum (Ootomo and Yokota 2022). Tensor cores may truncate their sums where fp32 rounds, and truncation
+// errors add up in one direction. So tensor cores sum over kMmaDepth factors only, the small products
+// separately from the big ones, and the plain cores add these sums. Products are issued in the order of their
+// factors' roles, not of their positions in an instruction. So a recomputed score has the same bits.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,18 +15,18 @@
 
 namespace trireme::cuda {
 
-/// Factors that tensor cores sum over before the sum is added in fp32: four instructions.
+/// Number of factors summed on tensor cores before the sum is added in fp32: four instructions.
 inline constexpr int kMmaDepth = 32;
 inline constexpr int kMmaSteps = kMmaDepth / 8;
 /// The shape of one instruction's result.
 inline constexpr int kMmaRows = 16, kMmaCols = 8;
 
-/// What a product of fp32 factors is made of.
+/// The tensor core products that replace one product of fp32 factors.
 enum class MmaPrecision { kTf32, kThreeTf32 };
 
-/// d += a b for [16, 8] and [8, 8], by all lanes of a warp. Lane 4 g + t has of `a` the elements (g, t),
-/// (g + 8, t), (g, t + 4), (g + 8, t + 4), of `b` (t, g), (t + 4, g), of `d` (g, 2 t), (g, 2 t + 1),
-/// (g + 8, 2 t), (g + 8, 2 t + 1): PTX ISA, "Matrix Fragments for mma.m16n8k8".
+/// d += a b for [16, 8] and [8, 8], computed by all lanes of a warp. Lane 4 g + t holds these elements. Of
+/// `a`: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4). Of `b`: (t, g), (t + 4, g). Of `d`: (g, 2 t), (g, 2 t
+/// + 1), (g + 8, 2 t), (g + 8, 2 t + 1). Source: PTX ISA, "Matrix Fragments for mma.m16n8k8".
 __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
 #if !defined(__CUDACC__)
   emulated_mma_tf32(d, a, b);
@@ -36,7 +36,7 @@ __device__ inline void mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], cons
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #elif defined(__CUDA_ARCH__)
-  __trap();  // has_tensor_cores() lets nobody come here
+  __trap();  // unreachable: see has_tensor_cores()
 #endif
 }
 
@@ -61,18 +61,17 @@ __device__ inline float float_of(std::uint32_t bits) {
 
 inline constexpr std::uint32_t kTf32Bits = ~0x1fffu;
 
-/// To 10 mantissa bits, ties away from zero; NaN stays NaN.
+/// Rounds to 10 mantissa bits, ties away from zero. NaN stays NaN.
 __device__ inline float round_to_tf32(float x) {
   return x == x ? float_of((bits_of(x) + 0x1000u) & kTf32Bits) : x;
 }
 
-/// The factors that tensor cores take for one fp32 number.
+/// The tensor core factors of one fp32 number.
 template <MmaPrecision kPrecision>
 struct Tf32Factors {
   std::uint32_t big, small;
 
-  /// `x` is a rounded number already for kTf32. A NaN's rounding may be a number, what it leaves is NaN
-  /// again.
+  /// For kTf32, `x` is already rounded. Rounding may turn a NaN into a number, but `small` is then NaN.
   __device__ static Tf32Factors of(float x) {
     if constexpr (kPrecision == MmaPrecision::kTf32) return {bits_of(x), 0u};
     const std::uint32_t big = (bits_of(x) + 0x1000u) & kTf32Bits;
@@ -80,8 +79,8 @@ struct Tf32Factors {
   }
 };
 
-/// sum[n] += left right for a left matrix [16, kMmaDepth] and a right one [kMmaDepth, 8 kTiles], by a warp.
-/// left(step, i) and right(step, n, i) are the lane's element i of an instruction's fragment, as above.
+/// sum[n] += left right for a left matrix [16, kMmaDepth] and a right one [kMmaDepth, 8 kTiles], computed by
+/// a warp. left(step, i) and right(step, n, i) return element i of the lane's fragment, as in mma_tf32().
 template <MmaPrecision kPrecision, int kTiles, class Left, class Right>
 __device__ void add_mma_product(float (&sum)[kTiles][4], Left left, Right right) {
   using Factors = Tf32Factors<kPrecision>;

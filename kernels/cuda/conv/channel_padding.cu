@@ -8,10 +8,10 @@
 namespace trireme::cuda {
 namespace {
 
-// Accesses of 16 bytes that a thread writes, having read for all of them.
+// 16-byte accesses per thread. A thread reads for all of them before it writes.
 constexpr int kAtOnce = 4;
 
-// `n` accesses of 16 bytes, `packs` of them a pixel. Neighbouring threads write neighbouring ones.
+// `n` 16-byte accesses, `packs` of them per pixel. Neighbouring threads write neighbouring accesses.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     pad_kernel(const T* images, T* padded, std::int64_t n, int channels, int packs) {
@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// `addend` may be `images`: a thread reads an element before it writes it.
+// `addend` may be `images`, because each thread reads an element before it writes it.
 template <class Sum, class T>
 __global__ void unpad_kernel(const Sum* padded, const T* addend, T* images, std::int64_t n, int channels,
                              int pitch) {

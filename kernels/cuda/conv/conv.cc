@@ -1,5 +1,5 @@
-// Convolutions: products of matrices where they are nothing else, tiles of windows for few channels, the
-// library's kernels where it has them, the own ones for everything else.
+// Convolutions: matrix products where possible, tiles of windows for few channels, cuDNN where it can, native
+// (fallback) kernels for everything else.
 
 #include "kernels/cuda/conv/conv_library.h"
 #include "kernels/cuda/conv/gathered_conv.h"
@@ -14,7 +14,7 @@
 namespace trireme::cuda {
 namespace {
 
-// Channels-last images, or a weight of one pixel, as a matrix of `cols` columns.
+// Channels-last images, or a 1 x 1 weight, as a matrix of `cols` columns.
 template <class View>
 View as_rows(View x, std::int64_t cols) {
   x.shape = Shape{cols == 0 ? 0 : x.num_elems() / cols, cols};

@@ -1,4 +1,4 @@
-// The operands of native convolutions, as operands of tile_product.cuh.
+// The operands of native convolutions, for tile_product.cuh.
 #pragma once
 
 #include "kernels/cuda/conv/conv_shape.h"
@@ -8,7 +8,7 @@
 
 namespace trireme::cuda {
 
-/// The position of a window: its image's first element, and its first pixel, which may be padding.
+/// The position of a window: the first element of its image, and its first pixel, which may be padding.
 struct WindowPlace {
   std::int64_t image;
   int top, left;
@@ -32,7 +32,7 @@ __device__ inline KernelPlace kernel_place(const ConvShape& s, int k, int channe
   return {.row = pixel / s.kernel_width, .col = pixel % s.kernel_width, .channel = k % channels};
 }
 
-/// x where the kernel's place meets it, zero in the padding.
+/// x at the position of the kernel element within the window; zero in the padding.
 template <class T>
 __device__ inline float image_at(const ConvShape& s, const T* x, int group, const WindowPlace& window,
                                  const KernelPlace& k) {
@@ -42,7 +42,7 @@ __device__ inline float image_at(const ConvShape& s, const T* x, int group, cons
       x[window.image + (std::int64_t{h} * s.width + w) * s.channels + group * s.in_group + k.channel]);
 }
 
-/// [out pixels] x [R, S, C]: the windows of x.
+/// Operand [out pixels] x [R, S, C]: the windows of x.
 template <class T>
 struct WindowRows {
   static constexpr bool kAlongDepth = true;
@@ -74,7 +74,7 @@ struct WindowCols {
   }
 };
 
-/// [pixels] x [R, S, O]: for an input pixel, the dy that it took part in through each pixel of the kernel.
+/// Operand [pixels] x [R, S, O]: for each input pixel and kernel pixel, the dy that they contributed to.
 template <class T>
 struct GradientRows {
   static constexpr bool kAlongDepth = true;
@@ -103,7 +103,7 @@ struct GradientRows {
   }
 };
 
-/// [O] x [out pixels]: dy.
+/// Operand [O] x [out pixels]: dy.
 template <class T>
 struct GradientCols {
   static constexpr bool kAlongDepth = false;
@@ -119,7 +119,7 @@ struct GradientCols {
   }
 };
 
-/// [O] x [R, S, C] of the packed weight ([Note: packed weights]).
+/// Operand [O] x [R, S, C] of the packed weight ([Note: packed weights]).
 template <class T>
 struct WeightByOutput {
   static constexpr bool kAlongDepth = true;
@@ -136,7 +136,7 @@ struct WeightByOutput {
   __device__ float at(Line first, Depth k) const { return to_float(weight[first + k]); }
 };
 
-/// [C] x [R, S, O] of it.
+/// Operand [C] x [R, S, O] of the packed weight.
 template <class T>
 struct WeightByChannel {
   static constexpr bool kAlongDepth = false;

@@ -1,4 +1,4 @@
-// cuDNN's convolutions for one rank, a plan per shape. In a build without cuDNN it takes nothing.
+// cuDNN's convolutions for one rank, with one plan per shape. In a build without cuDNN every call is refused.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ class ConvLibrary {
   ConvLibrary(const ConvLibrary&) = delete;
   ConvLibrary& operator=(const ConvLibrary&) = delete;
 
-  // False when the library cannot do it; no result is touched then. dtypes have been checked, and results
-  // have elements. The first refusal of a shape is logged. Only deterministic algorithms are taken.
+  // Return false if cuDNN cannot compute the call; results are then untouched. dtypes have been checked, and
+  // results have elements. The first refusal of a shape is logged. Only deterministic algorithms are used.
   bool run_fwd(const KernelContext& exec, const Conv2dFwdArgs& args);
   bool run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args);
   bool run_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args);

@@ -1,22 +1,22 @@
 // Convolutions by cuDNN's engines on channels-last images and packed weights ([Note: packed weights]).
 //
-// [Note: engines of convolutions] Taken are engines that keep the contract: the same bits on every run, sums
-// in fp32, no tensor cores on fp32 unless tf32 is requested. None that transforms its operands (Winograd,
-// FFT) either: the error of those grows with their tiles. Which of them: [Note: engines of cuDNN]. What is
-// added to a result (a bias, another gradient) is added by a native kernel to sums in fp32, so that 16-bit
-// results are rounded once.
+// [Note: engines of convolutions] Engines must keep the contract: the same bits on every run, sums in fp32,
+// no tensor cores on fp32 unless tf32 is requested. Engines that transform their operands (Winograd, FFT) are
+// excluded too, because their error grows with their tiles. [Note: engines of cuDNN] describes the choice
+// among the rest. A native kernel adds a bias or another gradient to fp32 sums, so that 16-bit results are
+// rounded once.
 //
-// [Note: results of another type] Weight gradients of 16-bit images, and what something is added to, are
-// fp32. The engines that were made for one type refuse that; those that are generated for a graph keep the
-// sum in fp32 and store it through an operation behind the convolution. So the graph with that operation
-// comes first, then the convolution alone, then products of gathered windows (gathered_conv.h), then the
-// native kernel. Before all of these: [Note: padded channels] in channel_padding.h.
+// [Note: results of another type] The result is fp32 for weight gradients of 16-bit images, and wherever
+// something is added to it. Engines made for one type refuse that. Engines that are generated for a graph
+// keep the sum in fp32 and store it through an operation behind the convolution. So the graph with that
+// operation is tried first, then the convolution alone, then products of gathered windows (gathered_conv.h),
+// then the native kernel. [Note: padded channels] in channel_padding.h applies before all of these.
 //
-// [Note: defects of cuDNN's convolutions] Some engines that are proposed compute wrong results. Their
-// problems go where those go that no engine takes. No list of cuDNN's names them; this one has what cards
-// have shown, and leaves the problem to other kernels in all types and versions:
-// - Weight gradients of kernels of one pixel on images with padding. 9.19.0 on an H100 made errors of 100 to
-//   300 % in 16-bit ones, of images [1, 5, 5, 4] with 4 outputs and a padding of 1.
+// [Note: defects of cuDNN's convolutions] Some proposed engines compute wrong results. cuDNN publishes no
+// list of them. The list here is what cards have shown. The affected problems are never given to cuDNN, in
+// any type or version, and run where problems without an engine run:
+// - Weight gradients of 1 x 1 kernels on images with padding. 9.19.0 on an H100 made errors of 100 to
+//   300 % in 16-bit ones, for images [1, 5, 5, 4] with 4 outputs and a padding of 1.
 #include <initializer_list>
 #include <optional>
 
@@ -36,7 +36,7 @@ constexpr std::size_t kMostWorkspaceBytes = std::size_t{1} << 30;
 struct Problem {
   ConvolutionKind kind = ConvolutionKind::kFwd;
   ConvShape shape;
-  int channels = 0;  // of the caller's images; the shape has more where they are padded
+  int channels = 0;  // of the caller's images; `shape` has more if they are padded
   DType in = DType::kFloat32, out = DType::kFloat32;
   MathMode math = MathMode::kFp32;
   auto operator<=>(const Problem&) const = default;
@@ -58,7 +58,7 @@ struct Problem {
   }
 };
 
-// Of the caller's tensors.
+// Ids of the caller's tensors.
 enum Id : std::int64_t { kX = 1, kWeight, kY };
 
 cudnnDataType_t cudnn_type(DType dtype) {
@@ -66,8 +66,8 @@ cudnnDataType_t cudnn_type(DType dtype) {
   return dtype == DType::kFloat16 ? CUDNN_DATA_HALF : CUDNN_DATA_BFLOAT16;
 }
 
-// The reason why a problem must not be given to the library; null: it may. See [Note: defects of cuDNN's
-// convolutions].
+// The reason why a problem must not be given to the library, or null. See
+// [Note: defects of cuDNN's convolutions].
 const char* defect_of(const Problem& p) {
   const bool has_padded_pixels =
       p.shape.kernel_height == 1 && p.shape.kernel_width == 1 && p.shape.padding > 0;
@@ -81,7 +81,7 @@ const char* defect_of(const Problem& p) {
 CudnnGraph Problem::graph(int form) const {
   if (const char* defect = defect_of(*this)) throw Error(ErrorCode::kUnsupported, defect);
   const ConvShape& s = shape;
-  // Counted as [images, channels, height, width], whatever lies where.
+  // Dims are in the order [images, channels, height, width], independent of the memory layout.
   const auto channels_last = [](const CudnnGraph::Extents& d) {
     return CudnnGraph::Extents{d[1] * d[2] * d[3], 1, d[3] * d[1], d[1]};
   };
@@ -125,7 +125,7 @@ EngineLimits Problem::limits(int) const {
   return made;
 }
 
-// Engines read 16 bytes at a time.
+// True if all pointers are aligned for engines that read 16 bytes at a time.
 bool is_readable(std::initializer_list<const void*> pointers) {
   for (const void* pointer : pointers) {
     if (reinterpret_cast<std::uintptr_t>(pointer) % 16 != 0) return false;
@@ -137,7 +137,7 @@ std::size_t bytes_of(std::int64_t elems, DType dtype) {
   return static_cast<std::size_t>(elems * size_bytes(dtype));
 }
 
-// `result`, with the rows of `pixels` fp32 in `sum` and what is added to them.
+// Computes `result` from the fp32 pixel rows in `sum` and the values to add.
 void finish(const KernelContext& exec, void* sum, ConstTensorView bias, ConstTensorView addend,
             TensorView result) {
   const std::int64_t cols = result.shape[3];
@@ -148,8 +148,8 @@ void finish(const KernelContext& exec, void* sum, ConstTensorView bias, ConstTen
                   {.product = {sum, DType::kFloat32, rows}, .bias = bias, .residual = addend, .d = result});
 }
 
-// Whether run(shape) is true for the call's shape with padded channels, where they are to be, or else for the
-// shape as it is. See [Note: padded channels].
+// Calls run(shape) with padded channels if the call should use them, and with the plain shape if that returns
+// false. See [Note: padded channels].
 template <class Run>
 bool run_padded_or_plain(const ConvShape& plain, std::int64_t channels, const Run& run) {
   if (channels != plain.channels) {
@@ -164,7 +164,7 @@ Shape images_of(const ConvShape& s) {
   return {s.images, s.height, s.width, s.channels};
 }
 
-// Images as a problem has them: the caller's own, or a copy with more channels.
+// The images of a problem: the caller's own, or a padded copy.
 class PaddedImages {
  public:
   PaddedImages(const KernelContext& exec, const char* op, ConstTensorView images, const ConvShape& shape)
@@ -196,7 +196,7 @@ struct ConvLibrary::State {
     });
   }
 
-  // Of `shape`, whose channels may be padded.
+  // These run `shape`, whose channels may be padded.
   bool run_fwd(const KernelContext& exec, const Conv2dFwdArgs& args, const ConvShape& shape);
   bool run_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args, const ConvShape& shape);
   bool run_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args, const ConvShape& shape);

@@ -1,4 +1,4 @@
-// Convolutions whose pixels can be counted in 32 bits, as the kernels do.
+// Convolutions whose pixel indices fit 32 bits, as the kernels need.
 #pragma once
 
 #include <algorithm>

@@ -6,7 +6,8 @@
 namespace trireme::cuda {
 namespace {
 
-// packed [O, pixels, packed_channels] of rows of `pitch`, of `n` elements, from weight [O, channels, pixels].
+// packed [O, pixels, packed_channels] = weight [O, channels, pixels]. `pitch` is the row length, `n` the
+// number of packed elements.
 template <class T>
 __global__ void pack_kernel(const T* weight, T* packed, std::int64_t n, std::int64_t pitch,
                             std::int64_t channels, std::int64_t packed_channels, std::int64_t pixels) {
@@ -18,8 +19,8 @@ __global__ void pack_kernel(const T* weight, T* packed, std::int64_t n, std::int
   packed[i] = is_weight ? weight[(o * channels + c) * pixels + p] : from_float<T>(0.0f);
 }
 
-// gradient [O, channels, pixels], of `n` elements, from packed [O, pixels, packed_channels] of rows of
-// `pitch`.
+// gradient [O, channels, pixels] from packed [O, pixels, packed_channels]. `pitch` is the row length of
+// `packed`, `n` the number of gradient elements.
 __global__ void unpack_kernel(const float* packed, std::int64_t pitch, float* gradient, std::int64_t n,
                               std::int64_t channels, std::int64_t packed_channels, std::int64_t pixels,
                               bool accumulate) {

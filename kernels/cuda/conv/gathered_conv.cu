@@ -14,9 +14,9 @@ namespace {
 
 constexpr int kPixelsAThread = 8;
 
-// windows[pixels, packs * N]: those of x from `first` on, and zeros behind their R S C columns. A thread
-// writes the same 16 bytes of a row for up to kPixelsAThread pixels, `groups` apart: where in a window they
-// come from is found once.
+// windows[pixels, packs * N]: the windows of x from pixel `first` on. Zeros follow their R S C columns. A
+// thread writes the same 16 bytes of a row for up to kPixelsAThread pixels that are `groups` apart. So it
+// computes their position within a window once.
 template <class T>
 __global__ void __launch_bounds__(kThreads) gather_kernel(ConvShape s, const T* x, T* windows, int first,
                                                           int pixels, int groups, int columns, int packs) {
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(ConvShape s, const T* 
   for (int e = 0; e < N; ++e) {
     const int column = pack * N + e;
     const KernelPlace k = kernel_place(s, column, s.channels);
-    row[e] = column < columns ? k.row : s.height + s.padding;  // outside of every image
+    row[e] = column < columns ? k.row : s.height + s.padding;  // outside every image
     col[e] = k.col;
     offset[e] = (k.row * s.width + k.col) * s.channels + k.channel;
   }
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kThreads) gather_kernel(ConvShape s, const T* 
   }
 }
 
-// The windows of a call's images, a chunk of rows of `pitch` at a time, for products.
+// The windows of a call's images as matrices of rows of `pitch`, one chunk at a time.
 struct Windows {
   const char* op;
   ConvShape shape;
@@ -60,7 +60,7 @@ struct Windows {
   std::int64_t pixels = std::int64_t{shape.images} * shape.out_height * shape.out_width;
   std::int64_t chunk = window_chunk(pixels, pitch, x.dtype);
 
-  // [count, pitch] from pixel `first` on, in `memory`.
+  // Gathers [count, pitch] from pixel `first` on into `memory`.
   ConstTensorView gather(const KernelContext& exec, void* memory, std::int64_t first,
                          std::int64_t count) const {
     const std::int64_t reach = std::int64_t{shape.kernel_height} * shape.width * shape.channels;

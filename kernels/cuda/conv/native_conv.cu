@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
                });
 }
 
-// `dx_add` may be `dx`: a thread reads an element before it writes it.
+// `dx_add` may be `dx`, because each thread reads an element before it writes it.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     conv_bwd_data_kernel(ConvShape s, const T* dy, const T* weight, const T* dx_add, T* dx) {
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
                });
 }
 
-// partials[chunk] [O, R, S, C]: the gradient from a chunk of the pixels.
+// partials[chunk] [O, R, S, C]: the gradient from one chunk of pixels.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     conv_bwd_weight_kernel(ConvShape s, const T* dy, const T* x, float* partials, int chunk_pixels) {
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
                [&](int row, int col, float sum) { to[std::int64_t{row} * cols + col] = sum; });
 }
 
-/// Rows by columns of tiles, and what is apart.
+/// A grid of row tiles by column tiles by `apart` independent products.
 dim3 tile_grid(const char* op, std::int64_t rows, std::int64_t cols, std::int64_t apart) {
   constexpr std::int64_t kMost = 65535;
   dim3 grid = grid_of(ceil_div(rows, kProductTile));
@@ -77,7 +77,7 @@ dim3 tile_grid(const char* op, std::int64_t rows, std::int64_t cols, std::int64_
   return grid;
 }
 
-/// The weight of a call, packed.
+/// The packed weight of a call.
 class PackedWeight {
  public:
   PackedWeight(const KernelContext& exec, const char* op, const ConvShape& shape, ConstTensorView weight)
@@ -93,8 +93,8 @@ class PackedWeight {
   Workspace memory_;
 };
 
-// Into how many chunks a weight gradient's pixels are cut, by shape alone: enough to fill a card, few enough
-// for the memory that they take.
+// The number of pixel chunks of a weight gradient, by shape alone: enough to fill a card, few enough to limit
+// their memory.
 int num_chunks(const ConvShape& shape) {
   constexpr std::int64_t kLeastPixels = 1024, kMostChunks = 64, kMostFloats = std::int64_t{1} << 25;
   const std::int64_t elems = std::max<std::int64_t>(1, shape.weight_elems());

@@ -1,5 +1,6 @@
-// Convolutions as products of matrices that are gathered from the images while they are multiplied: for every
-// geometry and dtype, in fp32 arithmetic without tensor cores. fp32 is read whole, also where tf32 would do.
+// Native (fallback) convolutions: matrix products whose operands are gathered from the images on the fly. For
+// every geometry and dtype, in fp32 arithmetic without tensor cores. fp32 operands are not rounded, even for
+// kTf32.
 #pragma once
 
 #include "kernels/cuda/conv/conv_shape.h"
@@ -9,7 +10,7 @@ namespace trireme::cuda {
 // dtypes have been checked, and results have elements.
 void native_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args);
 void native_conv_bwd_data(const KernelContext& exec, const Conv2dBwdDataArgs& args);
-/// Not for kIgnore.
+/// Not for GradientMode::kIgnore.
 void native_conv_bwd_weight(const KernelContext& exec, const Conv2dBwdWeightArgs& args);
 
 }  // namespace trireme::cuda

@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* kOp = "conv2d_bwd_data";
 
-// dx = product [out pixels, C] where the stride meets a pixel, + addend. A block has a row of an image, N
-// channels an access.
+// dx = product [out pixels, C] at the pixels that the stride samples, + addend. One block per row of an
+// image, N channels per access.
 template <class Sum, class T, int N>
 __global__ void __launch_bounds__(kThreads)
     spread_kernel(ConvShape s, const Sum* product, const T* addend, T* dx) {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// dx += product at the pixels that the stride meets. A block has a row of the product's.
+// dx += product at the pixels that the stride samples. One block per row of the product.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads) add_met_kernel(ConvShape s, const float* product, T* dx) {
   const int row = static_cast<int>(blockIdx.x), image = row / s.out_height, i = row % s.out_height;

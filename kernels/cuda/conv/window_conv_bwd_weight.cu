@@ -8,12 +8,12 @@
 namespace trireme::cuda {
 namespace {
 
-// a: 16 outputs by 16 pixels, which lie as [pixels, kOutPitch].
+// Loads `a`, 16 outputs by 16 pixels, from a tile stored as [pixels, kOutPitch].
 template <class T>
 __device__ inline void load_outputs(const T* tile, std::uint32_t (&a)[4]) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 750
-  // Lanes 8 i to 8 i + 7 name the rows of the words a[i], which are transposed.
+  // Lanes 8 i to 8 i + 7 give the row addresses of the words a[i], which are transposed.
   const T* const row = tile + (lane / 16 * 8 + lane % 8) * kOutPitch + lane / 8 % 2 * 8;
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -30,8 +30,8 @@ __device__ inline void load_outputs(const T* tile, std::uint32_t (&a)[4]) {
 #endif
 }
 
-// out[pixels, kOutPitch] = dy of the tile from `first_output` on, zeros beyond. By all threads; kPacked: 16
-// bytes at a time.
+// out[pixels, kOutPitch] = dy of the tile from `first_output` on, zeros beyond. Called by all threads.
+// kPacked: 16 bytes at a time.
 template <bool kPacked, class T>
 __device__ void load_gradients(const ConvShape& s, const T* dy, const TilePlace& tile, int first_output,
                                T* out) {
@@ -64,8 +64,8 @@ __device__ void load_gradients(const ConvShape& s, const T* dy, const TilePlace&
   }
 }
 
-// parts[O / 64, blocks, 64, factors]: dy^T times the windows of every gridDim.x-th tile. A warp has every
-// kWarps-th 8 factors, kTiles of them.
+// parts[O / 64, blocks, 64, factors]: dy^T times the windows of every gridDim.x-th tile. A warp has kTiles
+// groups of 8 factors, kWarps groups apart.
 template <class T, int kTiles, bool kPacked>
 __global__ void __launch_bounds__(kWindowThreads)
     window_bwd_weight_kernel(WindowConv c, const T* dy, const T* x, float* parts) {
@@ -84,11 +84,11 @@ __global__ void __launch_bounds__(kWindowThreads)
   float sum[kOutputRows][kTiles][4] = {};
   for (int tile = static_cast<int>(blockIdx.x); tile < c.tiles; tile += static_cast<int>(gridDim.x)) {
     const TilePlace place = tile_place(c, tile);
-    __syncthreads();  // what was there has been read
+    __syncthreads();  // the previous contents have been read
     load_patch(c, x, place, patch);
     load_gradients<kPacked>(s, dy, place, first_output, out);
     __syncthreads();
-    const auto mask_of = [&](int pixel) {  // of the outputs `pixel` and the next of a row
+    const auto mask_of = [&](int pixel) {  // for the outputs `pixel` and the next in the row
       const int col = place.col + pixel;
       return (col < s.out_width ? 0xffffu : 0u) | (col + 1 < s.out_width ? 0xffff0000u : 0u);
     };
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kWindowThreads)
   }
 }
 
-// gradient [O, C, R, S] = or += the parts' sum, in the order of their blocks.
+// gradient [O, C, R, S] = or += the sum of the parts, in the order of their blocks.
 __global__ void add_parts_kernel(WindowConv c, const float* parts, int blocks, float* gradient,
                                  bool accumulate) {
   const ConvShape& s = c.s;

@@ -11,15 +11,15 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kForwardBlocks = 4 * 132;  // at once; the result does not depend on it
+constexpr int kForwardBlocks = 4 * 132;  // concurrent; the result does not depend on it
 
-// How many of the factors k and k + 1, k even, the window has, as a mask of a word.
+// A word mask of the factors k and k + 1 (k even) that exist in the window.
 __device__ inline std::uint32_t factor_mask(const WindowConv& c, int k) {
   if (k / c.row_factors >= c.s.kernel_height) return 0;
   return k % c.row_factors + 1 < c.row_elems() ? 0xffffffffu : 0xffffu;
 }
 
-// Two neighbouring elements; from an even one where kEven.
+// Two neighbouring elements as a word. kEven: `at` is even.
 template <bool kEven, class T>
 __device__ inline std::uint32_t pair_at(const T* patch, int at) {
   if constexpr (!kEven) return word_of(patch[at], patch[at + 1]);
@@ -27,8 +27,8 @@ __device__ inline std::uint32_t pair_at(const T* patch, int at) {
   return word_of(pair.elems[0], pair.elems[1]);
 }
 
-// fragments[O / 64, steps, 4, lanes, 8]: for each instruction's depth and two of its tiles of outputs the
-// words of `b` of a lane, 16 bytes at a time; zeros beyond the weight [O, C, R, S].
+// fragments[O / 64, steps, 4, lanes, 8]: the words of `b` of each lane, for each depth step of an instruction
+// and two of its output tiles, 16 bytes at a time. Zeros beyond the weight [O, C, R, S].
 template <class T>
 __global__ void pack_fragments_kernel(WindowConv c, const T* weight, T* fragments, std::int64_t n) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -59,7 +59,7 @@ std::size_t fwd_shared_bytes(const WindowConv& c) {
              (kOutTiles / 2 * kWarp * sizeof(Words16) + kDepth / 2 * sizeof(FactorPair));
 }
 
-// y = a warp's two rows of a tile, from `own` [2, kCols, kOutPitch].
+// Writes a warp's two rows of a tile to y, from `own` [2, kCols, kOutPitch].
 template <class T>
 __device__ void write_outputs(const ConvShape& s, const T* own, const TilePlace& place, int first_row,
                               int first_output, bool packed, T* y) {
@@ -83,7 +83,7 @@ __device__ void write_outputs(const ConvShape& s, const T* own, const TilePlace&
   }
 }
 
-// y of kOutputs outputs a blockIdx.y, every gridDim.x-th tile a block. A warp has two rows of a tile.
+// blockIdx.y selects kOutputs outputs. A block computes every gridDim.x-th tile, a warp two rows of a tile.
 template <class T, bool kEven>
 __global__ void __launch_bounds__(kWindowThreads)
     window_fwd_kernel(WindowConv c, const T* x, const Words16* weight, const T* bias, T* y, bool packed) {
@@ -107,10 +107,10 @@ __global__ void __launch_bounds__(kWindowThreads)
   T* const own_out = out + warp * 2 * kCols * kOutPitch;
   for (int tile = static_cast<int>(blockIdx.x); tile < c.tiles; tile += static_cast<int>(gridDim.x)) {
     const TilePlace place = tile_place(c, tile);
-    __syncthreads();  // the patch before has been read
+    __syncthreads();  // the previous patch has been read
     load_patch(c, x, place, patch);
     __syncthreads();
-    if (place.row + 2 * warp >= s.out_height) continue;  // none of the warp's
+    if (place.row + 2 * warp >= s.out_height) continue;  // no row of this warp
     float sum[2][kOutTiles][4] = {};
     for (int step = 0; step < steps; ++step) {
       const FactorPair first = pairs[step * 8 + t], second = pairs[step * 8 + t + 4];
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kWindowThreads)
         }
       }
     }
-    // Through shared memory, so that neighbouring threads write neighbouring outputs.
+    // Goes through shared memory, so that neighbouring threads write neighbouring outputs.
     __syncwarp();
 #pragma unroll
     for (int n = 0; n < kOutTiles; ++n) {

@@ -1,5 +1,5 @@
-// Shared by forward and weight gradient of convolutions in tiles of windows: see [Note: windows on tensor
-// cores].
+// Shared by forward and weight gradient of convolutions in tiles of windows: see
+// [Note: windows on tensor cores].
 #pragma once
 
 #include "kernels/cuda/conv/conv_shape.h"
@@ -12,16 +12,16 @@ namespace trireme::cuda {
 inline constexpr int kWarps = 4, kWindowThreads = kWarps * kWarp;
 inline constexpr int kRows = WindowTiles::kRows, kCols = WindowTiles::kCols, kOutputs = WindowTiles::kOutputs;
 inline constexpr int kDepth = 16;               // factors of an instruction
-inline constexpr int kOutTiles = kOutputs / 8;  // of an instruction's outputs
-inline constexpr int kOutPitch = kOutputs + 8;  // of a tile's outputs in shared memory: rows in other banks
+inline constexpr int kOutTiles = kOutputs / 8;  // of 8 outputs, one instruction each
+inline constexpr int kOutPitch = kOutputs + 8;  // row length in shared memory, without bank conflicts
 static_assert(kRows == 2 * kWarps && kCols == 16);
 
-// 16 bytes: an access.
+// One 16-byte access.
 struct alignas(16) Words16 {
   std::uint32_t words[4];
 };
 
-// A convolution cut into tiles of kRows x kCols outputs.
+// A convolution split into tiles of kRows x kCols outputs.
 struct WindowConv {
   ConvShape s;
   int row_factors, factors, patch_rows, pitch;  // see WindowTiles
@@ -47,7 +47,7 @@ inline WindowConv window_conv(const Shape& x, const Shape& weight, const Shape& 
           .tiles = static_cast<int>(y[0] * tiles.tiles_high * tiles.tiles_wide)};
 }
 
-// The first output of a tile.
+// The position of a tile's first output.
 struct TilePlace {
   int image, row, col;
 };
@@ -56,8 +56,8 @@ __device__ inline TilePlace tile_place(const WindowConv& c, int tile) {
   return {.image = rest / c.tiles_high, .row = rest % c.tiles_high * kRows, .col = wide * kCols};
 }
 
-// patch[patch_rows, pitch]: what the tile's windows see, zeros beyond the image. By all threads, which have
-// kHeldRows rows of kLine elements in flight.
+// patch[patch_rows, pitch]: the pixels that the tile's windows read, zeros beyond the image. Called by all
+// threads. Each warp keeps kHeldRows rows of kLine elements in flight.
 template <class T>
 __device__ void load_patch(const WindowConv& c, const T* x, const TilePlace& tile, T* patch) {
   constexpr int kHeldRows = 3, kHeldCols = 4, kLine = kHeldCols * kWarp;
@@ -93,7 +93,7 @@ __device__ void load_patch(const WindowConv& c, const T* x, const TilePlace& til
   }
 }
 
-// Where factor `k` of a window lies in the patch, from the window's first element on; 0 for those beyond.
+// The offset of factor `k` of a window in the patch, from the window's first element; 0 for padding factors.
 __device__ inline int factor_offset(const WindowConv& c, int k) {
   const int row = k / c.row_factors;
   return row < c.s.kernel_height ? row * c.pitch + k % c.row_factors : 0;

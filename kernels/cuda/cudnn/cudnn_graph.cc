@@ -11,7 +11,7 @@ CudnnGraph::Extents packed_strides(const CudnnGraph::Extents& dims) {
   return {dims[1] * dims[2] * dims[3], dims[2] * dims[3], dims[3], 1};
 }
 
-// True if an engine has one of the notes.
+// True if an engine has one of the numerical notes in `wanted`.
 bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumericalNote_t>& wanted) {
   const CudnnDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
   cudnnBackendDescriptor_t raw = engine.get();
@@ -23,7 +23,7 @@ bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumer
   check_cudnn(cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                                        static_cast<std::int64_t>(notes.size()), &count, notes.data()),
               "cudnnBackendGetAttribute of an engine's notes");
-  // A newer library may have more notes than this build has names for.
+  // A newer library may report more notes than this build has names for.
   count = std::min(count, static_cast<std::int64_t>(notes.size()));
   for (std::int64_t i = 0; i < count; ++i) {
     if (std::find(wanted.begin(), wanted.end(), notes[static_cast<std::size_t>(i)]) != wanted.end()) {
@@ -33,7 +33,7 @@ bool has_note(const CudnnDescriptor& config, const std::vector<cudnnBackendNumer
   return false;
 }
 
-// The engines that the heuristics propose, the best first; empty when the graph fits no engine.
+// The engines that the heuristics propose, best first. Empty when no engine fits the graph.
 std::vector<CudnnDescriptor> propose(const CudnnDescriptor& graph, cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -56,7 +56,7 @@ std::vector<CudnnDescriptor> propose(const CudnnDescriptor& graph, cudnnBackendH
   return configs;
 }
 
-// Attributes that newer versions call deprecated and older ones need.
+// Attributes that newer versions deprecate and older versions need.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 constexpr cudnnBackendAttributeName_t kGraphHandle = CUDNN_ATTR_OPERATIONGRAPH_HANDLE;
@@ -65,7 +65,7 @@ constexpr cudnnBackendAttributeName_t kPlanHandle = CUDNN_ATTR_EXECUTION_PLAN_HA
 
 }  // namespace
 
-// The thousands of a status are its category, the rest are details.
+// The thousands digit of a status is its category; the rest are details.
 bool is_refusal(cudnnStatus_t status) {
   const int category = static_cast<int>(status) / 1000 * 1000;
   return category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM;

@@ -1,5 +1,5 @@
-// cuDNN's graph API: tensors and operations put together, turned into a plan, run. Only what attention and
-// convolution need of it.
+// cuDNN's graph API, limited to the parts that attention and convolution need: builds graphs of tensors and
+// operations, makes plans from them, and runs plans.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -16,16 +16,16 @@
 
 namespace trireme::cuda {
 
-/// True for what another engine or graph may yet do: a problem that is not supported. All other failures, of
-/// memory or the driver, say nothing about the problem: who took another engine for them would take one that
-/// other ranks do not.
+/// True for statuses that mean "not supported", where another engine or graph may still work. Other failures,
+/// of memory or the driver, are independent of the problem. Switching engines because of them would make this
+/// rank differ from the others.
 bool is_refusal(cudnnStatus_t status);
 
-/// Throws Error with cuDNN's own last message unless `status` is success: kUnsupported for a refusal,
-/// kOutOfMemory for a lack of memory, else kRuntime.
+/// Throws Error with cuDNN's last message unless `status` is success: kUnsupported for a refusal,
+/// kOutOfMemory for lack of memory, else kRuntime.
 void check_cudnn(cudnnStatus_t status, const char* call);
 
-/// An owned backend descriptor.
+/// An owning backend descriptor.
 class CudnnDescriptor {
  public:
   explicit CudnnDescriptor(cudnnBackendDescriptorType_t type) {
@@ -52,8 +52,8 @@ class CudnnDescriptor {
     check_cudnn(cudnnBackendSetAttribute(descriptor_, name, type, count, values), "cudnnBackendSetAttribute");
   }
   void finalize() { check_cudnn(cudnnBackendFinalize(descriptor_), "cudnnBackendFinalize"); }
-  /// False when cuDNN refuses, or cannot compile this engine's kernels, which is the same on every rank;
-  /// throws as check_cudnn() at every other failure.
+  /// False when cuDNN refuses the descriptor or cannot compile this engine's kernels. Both are the same on
+  /// every rank. Throws like check_cudnn() on any other failure.
   bool try_finalize() {
     const cudnnStatus_t status = cudnnBackendFinalize(descriptor_);
     if (is_refusal(status) || status == CUDNN_STATUS_INTERNAL_ERROR_COMPILATION_FAILED) return false;
@@ -65,10 +65,10 @@ class CudnnDescriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-/// A graph that cuDNN has turned into kernels.
+/// An execution plan of a graph.
 class CudnnPlan {
  public:
-  /// `config` is what the plan has been made of, and stays as long.
+  /// `config` is the engine configuration of the plan, and must live as long as the plan.
   CudnnPlan(CudnnDescriptor plan, CudnnDescriptor config, std::size_t workspace_bytes, std::size_t place)
       : config_(std::move(config)),
         plan_(std::move(plan)),
@@ -76,10 +76,10 @@ class CudnnPlan {
         place_(place) {}
 
   std::size_t workspace_bytes() const { return workspace_bytes_; }
-  /// Among the proposals.
+  /// Index among the proposals.
   std::size_t place() const { return place_; }
-  /// pointers[i] is the memory of the tensor with id ids[i]: on the card, or on the host for scalars. False
-  /// when cuDNN refuses to run the plan after all; nothing is enqueued then.
+  /// pointers[i] is the memory of the tensor with id ids[i]: on the card, or on the host for scalars. Returns
+  /// false if cuDNN refuses to run the plan; nothing is then enqueued.
   bool run(cudnnHandle_t handle, const std::vector<std::int64_t>& ids, const std::vector<void*>& pointers,
            void* workspace) const;
 
@@ -88,13 +88,13 @@ class CudnnPlan {
   std::size_t workspace_bytes_, place_;
 };
 
-/// The choice among the engines that cuDNN proposes.
+/// Limits on the engines that may be chosen from cuDNN's proposals.
 struct EngineLimits {
-  std::vector<cudnnBackendNumericalNote_t> refused;  // engines with one of these notes are not
-  std::vector<cudnnBackendNumericalNote_t> wanted;   // nor those with none of these; empty: all are
+  std::vector<cudnnBackendNumericalNote_t> refused;  // excludes engines with one of these
+  std::vector<cudnnBackendNumericalNote_t> wanted;   // excludes engines with none of these; empty: no limit
   std::size_t most_workspace_bytes = std::numeric_limits<std::size_t>::max();
-  bool fallback = false;  // whether the ones behind the proposals are requested too: slower, for more shapes
-  std::size_t first = 0;  // proposals before this one are not taken
+  bool fallback = false;  // also request cuDNN's fallback engines, which are slower but support more shapes
+  std::size_t first = 0;  // skip the proposals before this one
 };
 
 enum class ConvolutionKind : std::uint8_t { kFwd, kBwdData, kBwdWeight };
@@ -107,14 +107,14 @@ class CudnnGraph {
     Extents dims{};
   };
 
-  /// Memory of the caller, found by `id` (1 and up) when the plan runs.
+  /// Memory of the caller, identified by `id` (from 1 on) when the plan runs.
   Tensor input_or_output(std::int64_t id, cudnnDataType_t type, const Extents& dims, const Extents& strides);
   /// One fp32 value on the host.
   Tensor scalar(std::int64_t id);
-  /// fp32, inside of the plan.
+  /// An fp32 tensor inside the plan.
   Tensor intermediate(const Extents& dims, const Extents& strides);
 
-  // Operations. Results live inside of the plan unless `to` says where.
+  // Operations. Results stay inside the plan unless `to` is given.
   Tensor matmul(const Tensor& a, const Tensor& b, std::optional<Tensor> to = {});
   Tensor pointwise(cudnnPointwiseMode_t mode, const Tensor& x, const std::optional<Tensor>& b = {},
                    std::optional<Tensor> to = {}, cudnnDataType_t type = CUDNN_DATA_FLOAT);
@@ -126,15 +126,15 @@ class CudnnGraph {
   Tensor is_at_least(const Tensor& x, const Tensor& y);
   /// Over the last dim.
   Tensor reduce(cudnnReduceTensorOp_t op, const Tensor& x);
-  /// Images x and y, each [B, channels, height, width], and the weight [O, C / groups, R, S], in any strides:
-  /// y from the others, or the gradient of x or of the weight from those of the others.
+  /// Images x and y are each [B, channels, height, width], the weight is [O, C / groups, R, S], in any
+  /// strides. Computes y, the gradient of x, or the gradient of the weight, from the other two.
   void convolution(ConvolutionKind kind, std::int64_t stride, std::int64_t padding, const Tensor& x,
                    const Tensor& weight, const Tensor& y);
-  /// The last two dims exchanged: a view with `strides`.
+  /// Exchanges the last two dims: a view with `strides`.
   Tensor transpose(const Tensor& x, const Extents& strides, cudnnDataType_t type);
 
-  /// The first plan within the limits that cuDNN proposes and can build. Empty when there is none. Throws
-  /// when the graph itself is refused for another reason.
+  /// The first plan proposed by cuDNN that is within the limits and can be built. Empty when there is none.
+  /// Throws if the graph itself fails for another reason than a refusal.
   std::optional<CudnnPlan> build(cudnnHandle_t handle, const EngineLimits& limits) const;
 
  private:
@@ -147,7 +147,7 @@ class CudnnGraph {
   const CudnnDescriptor& descriptor(const Tensor& tensor) const { return tensors_[tensor.index]; }
 
   std::vector<CudnnDescriptor> tensors_;
-  std::vector<CudnnDescriptor> parts_;  // what operations are described by
+  std::vector<CudnnDescriptor> parts_;  // the descriptors that operations refer to
   std::vector<CudnnDescriptor> operations_;
   std::int64_t next_id_ = 1000;  // of intermediates
 };

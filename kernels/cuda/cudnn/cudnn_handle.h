@@ -1,5 +1,5 @@
-// cuDNN for one stream: what attention and convolutions of a rank share. Null, and empty, in a build without
-// it.
+// cuDNN for one stream, shared by a rank's attention and convolutions. In a build without cuDNN the handle is
+// null and the version empty.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,7 +11,7 @@ namespace trireme::cuda {
 
 class CudnnHandle;
 
-/// Throws Error(kRuntime) when the library cannot be set up.
+/// Throws Error(kRuntime) when the library cannot be initialised.
 std::shared_ptr<CudnnHandle> make_cudnn_handle(cudaStream_t stream);
 
 /// "9.19.0".

@@ -1,17 +1,18 @@
-// cuDNN's handle, and the plans that have been made with it, one a problem.
+// cuDNN's handle and the plans made with it, one per problem.
 //
-// [Note: engines of cuDNN] Taken is the first engine that cuDNN's heuristics propose, fitting the limits of
-// the problem. They decide by the shape, the card and the library's version alone, so all ranks and all runs
-// of a job have the same engine and its bits. Choosing by measurement was rejected for that reason: two
-// engines that take about the same time are swapped by noise, between ranks, between two runs, and between a
-// run and the one that resumes it elsewhere, and their sums differ in the last bits. A table of measured
-// choices that travels with the job would be as exact; it is worth its key and its file when a card shows
+// [Note: engines of cuDNN] The first engine that cuDNN's heuristics propose within the limits of the problem
+// is used. The heuristics depend only on the shape, the card and the library version. So all ranks and all
+// runs of a job use the same engine and get the same bits. Choosing by measurement was rejected for that
+// reason. Noise swaps two engines that take about the same time: between ranks, between runs, and between a
+// run and its resumption elsewhere. Their sums differ in the last bits. A table of measured choices that
+// travels with the job would be as exact. It would need a key and a file, and is worth them once a card shows
 // that the heuristics lose.
 //
-// A plan that was built may still be refused when it runs. cuDNN says so before it enqueues anything; the
-// next proposal within the limits runs in its place from then on, and last the native kernel.
+// A plan that was built may still be refused when it runs. cuDNN refuses before it enqueues anything. The
+// next proposal within the limits then replaces it for the rest of the run; after the last one, the native
+// kernel runs.
 //
-// None is built while a step is recorded: see expect_no_capture().
+// No plan is built while a step is recorded: see expect_no_capture().
 #pragma once
 
 #include <functional>
@@ -43,13 +44,16 @@ class CudnnHandle {
   cudnnHandle_t handle_ = nullptr;
 };
 
-/// `Problem` is ordered and has forms(), the number of graphs that compute it, of which the first that has a
-/// plan is taken; graph(form); limits(form); text(), which begins with the op's name; and successor(), which
-/// says what runs where cuDNN has nothing.
+/// Requirements on `Problem`: it is ordered, and has these functions.
+///   forms()      number of graphs that compute it; the first form with a plan is used
+///   graph(form)  the graph of a form
+///   limits(form) the EngineLimits of a form
+///   text()       a description that begins with the op's name
+///   successor()  a description of the code that runs if cuDNN has no plan
 template <class Problem>
 class CudnnPlans {
  public:
-  /// Whether a plan of a form that has been built may be taken.
+  /// Returns true if a plan that has been built may be used.
   using Trial = std::function<bool(const Problem& problem, int form, const CudnnPlan& plan)>;
 
   explicit CudnnPlans(std::shared_ptr<CudnnHandle> handle, Trial trial = {})
@@ -58,15 +62,15 @@ class CudnnPlans {
   cudnnHandle_t handle() const { return handle_->get(); }
   cudaStream_t stream() const { return handle_->stream(); }
 
-  /// Null where cuDNN has none, which is said once. See [Note: engines of cuDNN].
+  /// Null if cuDNN has no plan, which is logged once. See [Note: engines of cuDNN].
   const CudnnPlan* plan_for(const Problem& problem) {
     auto found = plans_.find(problem);
     if (found == plans_.end()) found = plans_.emplace(problem, build(problem)).first;
     return found->second.plan ? &*found->second.plan : nullptr;
   }
 
-  /// Runs the problem's plan, and the next one that can be built where cuDNN refuses. `run` is called with a
-  /// plan and says whether it ran. False when none is left; each refusal is said once.
+  /// Runs the problem's plan; after each refusal, the next plan that can be built. `run` is called with a
+  /// plan and returns whether it ran. Returns false when no plan is left. Each refusal is logged once.
   template <class Run>
   bool run(const Problem& problem, const Run& run) {
     while (const CudnnPlan* plan = plan_for(problem)) {
@@ -86,7 +90,7 @@ class CudnnPlans {
     int form = 0;
   };
 
-  // The first plan from proposal `first` of `form` on.
+  // The first plan that can be built, starting at proposal `first` of `form`.
   Choice build(const Problem& problem, int form = 0, std::size_t first = 0) const {
     expect_no_capture(handle_->stream(), problem.text());
     std::string reason = first == 0 ? "no engine is proposed" : "none is left";
@@ -110,7 +114,7 @@ class CudnnPlans {
 
   const std::shared_ptr<CudnnHandle> handle_;
   const Trial trial_;
-  std::map<Problem, Choice> plans_;  // gone before the handle
+  std::map<Problem, Choice> plans_;  // destroyed before the handle
 };
 
 }  // namespace trireme::cuda

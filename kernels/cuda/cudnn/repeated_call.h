@@ -1,5 +1,5 @@
-// Whether a call gives the same bits each time: asked of engines that are marked as nondeterministic and may
-// be taken all the same. It shows what a race does, not that there is none.
+// Checks whether a call repeats its bits. Used for engines that cuDNN marks as nondeterministic. The check
+// can find a race, but cannot prove that there is none.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,13 +17,13 @@ struct CallOutput {
   std::size_t bytes = 0;
 };
 
-/// Calls `run` five times, each on outputs that are zero, and compares their bits. False when `run` says that
-/// it has not run. Waits for the stream.
+/// Calls `run` five times, each time on zeroed outputs, and compares the bits. False if they differ, or if
+/// `run` returns false because it did not run. Waits for the stream.
 bool repeats_its_bits(cudaStream_t stream, const std::vector<CallOutput>& outputs,
                       const std::function<bool()>& run);
 
-/// Numbers of both signs between 1/8 and 1, the same ones each time, of a 16-bit type: sums of their products
-/// depend on the order. Waits for the stream.
+/// Fills `data` with numbers of both signs between 1/8 and 1, in a 16-bit type, identical on each call. Sums
+/// of their products depend on the order. Waits for the stream.
 void fill_for_trial(cudaStream_t stream, void* data, std::size_t elems, DType dtype);
 
 }  // namespace trireme::cuda

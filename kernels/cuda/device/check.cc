@@ -22,7 +22,7 @@ ErrorCode code_of(cudaError_t result) {
   }
 }
 
-// Advice, where there is any.
+// Advice for an error, or an empty text.
 std::string advice(cudaError_t result) {
   switch (result) {
     case cudaErrorInsufficientDriver:
@@ -49,7 +49,7 @@ std::string describe(cudaError_t result, const char* what) {
 void check(cudaError_t result, const char* what, std::source_location where) {
   if (result == cudaSuccess) return;
   const std::string message = describe(result, what);
-  (void)cudaGetLastError();  // so that the next call does not report this one
+  (void)cudaGetLastError();  // clears the error, so that the next call does not report it
   throw Error(code_of(result), message, where);
 }
 
@@ -65,7 +65,7 @@ void expect_no_capture(cudaStream_t stream, const std::string& problem) {
 }
 
 void check_noexcept(cudaError_t result, const char* what) noexcept {
-  // At the end of the process the driver may be gone before the last handle.
+  // At process exit, the driver may be unloaded before the last handle is destroyed.
   if (result == cudaSuccess || result == cudaErrorCudartUnloading) return;
   try {
     log_error(describe(result, what));

@@ -1,4 +1,4 @@
-// Ranges by NVTX, times by events.
+// Ranges with NVTX, times with events.
 #include "kernels/backend_marks.h"
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@ namespace trireme {
 namespace cuda {
 namespace {
 
-/// Null where no profiler is attached, as when NVTX has loaded none.
+/// Null when no profiler is attached: NVTX has then loaded no tool.
 nvtxDomainHandle_t domain() {
   static const nvtxDomainHandle_t kDomain = nvtxDomainCreateA("trireme");
   return kDomain;
@@ -27,7 +27,7 @@ void begin_range(const char* name) {
   attributes.version = NVTX_VERSION;
   attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
   attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
-  attributes.message.ascii = name;  // which is copied
+  attributes.message.ascii = name;  // NVTX copies it
   nvtxDomainRangePushEx(domain(), &attributes);
 }
 
@@ -35,7 +35,7 @@ void end_range() {
   nvtxDomainRangePop(domain());
 }
 
-/// An event that says when it passed: on a stream, not in a graph.
+/// A timing event. Used on a stream, never in a graph.
 class TimedEvent {
  public:
   TimedEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventDefault), "cudaEventCreate"); }
@@ -46,14 +46,14 @@ class TimedEvent {
   TimedEvent& operator=(TimedEvent&&) = delete;
 
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
-  /// No call that waits where it has passed already, as a step's marks have when its result is read.
+  /// Does not wait if the event has already passed, as a step's marks have when its result is read.
   void wait() const {
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaSuccess) return;
     if (status != cudaErrorNotReady) check(status, "cudaEventQuery");
     check(cudaEventSynchronize(event_), "cudaEventSynchronize");
   }
-  /// Both have passed.
+  /// Both events must have passed.
   float ms_since(const TimedEvent& earlier) const {
     float ms = 0;
     check(cudaEventElapsedTime(&ms, earlier.event_, event_), "cudaEventElapsedTime");

@@ -11,8 +11,8 @@ namespace trireme::cuda {
 
 DeviceReport examine_devices();
 
-/// The reason why there is no card to compute on, and what to do: for cudaErrorInsufficientDriver,
-/// cudaErrorNoDevice and other results of looking for one.
+/// Explains why no card is usable, and what to do. `result` is cudaErrorInsufficientDriver, cudaErrorNoDevice
+/// or another result of looking for a card.
 std::string describe_missing_device(cudaError_t result);
 
 }  // namespace trireme::cuda

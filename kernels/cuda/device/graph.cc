@@ -1,4 +1,4 @@
-// Recorded work: CUDA graphs of the compute stream.
+// Recording and replay: CUDA graphs of the compute stream.
 #include "kernels/cuda/device/handle.h"
 #include "kernels/cuda/device/stream.h"
 
@@ -27,7 +27,8 @@ class Graph {
 }  // namespace
 
 void begin_capture(const KernelContext& exec) {
-  // Relaxed: a pool of memory may grow while a step is recorded, and other threads go on with their own.
+  // Relaxed, because memory pools may grow while a step is recorded, and other threads continue their own
+  // work.
   check(cudaStreamBeginCapture(stream_of(exec).get(), cudaStreamCaptureModeRelaxed), "recording a step");
 }
 

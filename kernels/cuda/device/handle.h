@@ -1,4 +1,4 @@
-// Streams, events, page-locked memory and the current device as owners.
+// Owners of streams, events and page-locked memory, and a guard for the current device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,7 +25,7 @@ class DeviceGuard {
   int before_ = 0;
 };
 
-/// A stream of the current device that does not wait for the default stream.
+/// A stream of the current device that does not synchronise with the default stream.
 class StreamHandle {
  public:
   StreamHandle() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate"); }
@@ -41,7 +41,7 @@ class StreamHandle {
   cudaStream_t stream_ = nullptr;
 };
 
-/// Page-locked host memory, which copies read and write while the host goes on.
+/// Page-locked host memory, for asynchronous copies.
 class PinnedMemory {
  public:
   explicit PinnedMemory(std::size_t bytes) { check(cudaMallocHost(&data_, bytes), "cudaMallocHost"); }
@@ -57,7 +57,7 @@ class PinnedMemory {
   void* data_ = nullptr;
 };
 
-/// An event that orders streams and can be asked whether it has passed; it measures no time.
+/// An event without timing, which orders streams and can be queried.
 class Event {
  public:
   Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate"); }
@@ -69,11 +69,11 @@ class Event {
 
   cudaEvent_t get() const { return event_; }
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
-  /// Work enqueued on `stream` from now on starts after what was recorded.
+  /// Work enqueued on `stream` from now on starts after the recorded work.
   void make_wait(cudaStream_t stream) const {
     check(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
   }
-  /// True when what was recorded is done, or when nothing was.
+  /// True when the recorded work is done, or when nothing was recorded.
   bool passed() const {
     const cudaError_t result = cudaEventQuery(event_);
     if (result == cudaErrorNotReady) return false;

@@ -1,5 +1,5 @@
-// Copies to page-locked host memory, each with an event of its own: what is enqueued behind one need not be
-// waited for.
+// Copies to page-locked host memory. Each copy has its own event, so waiting for it does not wait for later
+// work.
 #include <cassert>
 
 #include "kernels/cuda/device/stream.h"

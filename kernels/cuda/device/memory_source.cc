@@ -15,9 +15,10 @@
 namespace trireme::cuda {
 namespace {
 
-// Every block is a multiple of this, so it starts at one too: more than any access or library wants.
+// Block sizes and addresses are multiples of this, which exceeds every alignment that accesses or libraries
+// need.
 constexpr std::size_t kGranule = 512;
-// Small blocks live in segments of their own, so that they do not cut large ones apart.
+// Small blocks have separate segments, so that they do not fragment large ones.
 constexpr std::size_t kSmallBlock = std::size_t{1} << 20;
 constexpr std::size_t kSmallSegment = std::size_t{2} << 20;
 constexpr std::size_t kLargeSegment = std::size_t{32} << 20;
@@ -32,7 +33,7 @@ class DeviceMemorySource final : public MemorySource {
   explicit DeviceMemorySource(int device) : device_(device) {}
 
   ~DeviceMemorySource() override {
-    // cudaFree waits for the work that uses the memory.
+    // cudaFree waits for work that uses the memory.
     for (const auto& [address, segment] : segments_) {
       check_noexcept(cudaFree(reinterpret_cast<void*>(address)), "cudaFree");
     }
@@ -62,7 +63,7 @@ class DeviceMemorySource final : public MemorySource {
   void deallocate(void* data, std::size_t) noexcept override {
     try {
       release(reinterpret_cast<std::uintptr_t>(data));
-    } catch (const std::exception& error) {  // no memory for the lists: the block is lost until the end
+    } catch (const std::exception& error) {  // no memory for the lists: the block is lost until exit
       log_error(error.what());
     }
   }
@@ -70,7 +71,7 @@ class DeviceMemorySource final : public MemorySource {
   std::int64_t reserved_bytes() const override { return reserved_bytes_; }
 
   void use_fixed_pool(bool on) override {
-    // Memory that the other pool keeps for reuse would lie idle from now on.
+    // Returns memory cached by the other pool, which would not be used again.
     if (on && !fixed_pool_ && !keeps_) give_back_free_segments();
     fixed_pool_ = on;
   }
@@ -85,7 +86,7 @@ class DeviceMemorySource final : public MemorySource {
   };
   struct Kind {
     bool small = false;  // blocks
-    bool fixed = false;  // of the pool that keeps its addresses
+    bool fixed = false;  // in the pool with fixed addresses
   };
   struct Segment {
     std::size_t bytes = 0;
@@ -103,7 +104,7 @@ class DeviceMemorySource final : public MemorySource {
       give_back_free_segments();
       data = try_cuda_malloc(bytes);
     }
-    // A last try with no more than is needed.
+    // Last attempt, with only the required size.
     const std::size_t least = rounded(size, kSegmentGranule);
     const bool reduced = data == nullptr && least < bytes;
     if (reduced) data = try_cuda_malloc(least);
@@ -145,7 +146,7 @@ class DeviceMemorySource final : public MemorySource {
     }
   }
 
-  // Makes a block free and one with its free neighbours of the same segment.
+  // Frees a block and merges it with free neighbours of the same segment.
   void release(std::uintptr_t address) {
     auto block = blocks_.find(address);
     FreeBlocks& free = free_blocks(segments_.at(block->second.segment).kind);

@@ -8,7 +8,7 @@
 namespace trireme::cuda {
 namespace {
 
-// The library's ABI, of which toolkits do not always ship the header.
+// The library's ABI, declared here because some toolkits lack the header.
 using Device = void*;
 constexpr int kSuccess = 0;
 constexpr unsigned kMaxLinks = 18;
@@ -67,7 +67,7 @@ std::vector<std::string> Nvml::links(const std::vector<std::string>& pci_bus_ids
   auto* handle_of = find<int(const char*, Device*)>("nvmlDeviceGetHandleByPciBusId_v2");
   auto* ancestor_of = find<int(Device, Device, int*)>("nvmlDeviceGetTopologyCommonAncestor");
   if (handle_of == nullptr || ancestor_of == nullptr) return {};
-  std::vector<Device> devices;  // null: not known to the library
+  std::vector<Device> devices;  // null: unknown to the library
   for (const std::string& id : pci_bus_ids) {
     Device device = nullptr;
     devices.push_back(handle_of(id.c_str(), &device) == kSuccess ? device : nullptr);

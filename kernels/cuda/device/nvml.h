@@ -1,6 +1,6 @@
-// The driver's management library, loaded where it is present: driver version and the links between GPUs. It
-// numbers all GPUs of the machine, visible to this process or not, in an order of its own: they are found by
-// their place on the PCI bus.
+// The driver's management library, loaded if present. Reports the driver version and the links between GPUs.
+// NVML numbers all GPUs of the machine in its own order, whether or not this process sees them. So GPUs are
+// looked up by their PCI bus address.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ class Nvml {
 
   /// "580.65.06", or empty.
   std::string driver_version() const;
-  /// "0 - 1: 18 NVLinks on 0, PCIe, same switch", a line a pair, by their numbers in `pci_bus_ids`
-  /// ("0000:3B:00.0"); empty where unknown.
+  /// One line per pair, such as "0 - 1: 18 NVLinks on 0, PCIe, same switch". The numbers are indices into
+  /// `pci_bus_ids` ("0000:3B:00.0"). Empty if unknown.
   std::vector<std::string> links(const std::vector<std::string>& pci_bus_ids) const;
 
  private:

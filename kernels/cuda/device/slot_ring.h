@@ -1,4 +1,4 @@
-// Buffers that copies use in turn.
+// A ring of buffers for asynchronous copies.
 #pragma once
 
 #include <algorithm>
@@ -10,24 +10,24 @@
 
 namespace trireme::cuda {
 
-/// `Slot` has an Event `done`, recorded behind its last use.
+/// `Slot` has an Event `done`, which is recorded after its last use.
 template <class Slot>
 class SlotRing {
  public:
   explicit SlotRing(std::size_t most) : most_(most) {}
 
-  /// At least so many from now on.
+  /// Raises the maximum number of slots to at least `most`.
   void allow(std::size_t most) { most_ = std::max(most_, most); }
 
-  /// Makes all that there may be.
+  /// Makes all slots up to the maximum.
   template <class Make>
   void fill(Make make) {
     while (slots_.size() < most_) slots_.emplace_back(make());
   }
 
-  /// One that the card is done with; a new one of `make()` where there is none; at `most` slots the oldest,
-  /// for which the host waits, being that far ahead of the card. None of the last `held` < `most` slots,
-  /// which were acquired and not used yet.
+  /// Returns a slot that the card no longer uses. Without one, makes a new slot with `make()`. At the maximum
+  /// number of slots, waits for the oldest one; the host is then that far ahead of the card. Skips the last
+  /// `held` < `most` slots, which were acquired but not yet used.
   template <class Make>
   Slot& acquire(Make make, std::size_t held = 0) {
     const auto end = std::prev(slots_.end(), static_cast<std::ptrdiff_t>(held));
@@ -43,7 +43,7 @@ class SlotRing {
 
  private:
   std::size_t most_;
-  std::list<Slot> slots_;  // in order of their last use, the oldest first
+  std::list<Slot> slots_;  // in order of last use, oldest first
 };
 
 }  // namespace trireme::cuda

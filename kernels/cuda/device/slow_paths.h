@@ -1,4 +1,4 @@
-// What no library takes and slower code does instead, each said once a stream.
+// Warnings about problems that no library supports and slower code runs. Each is logged once per stream.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace trireme::cuda {
 
 class SlowPaths {
  public:
-  /// `problem` is what no library takes; `successor` says what runs.
+  /// `problem` is unsupported by every library. `successor` describes the code that runs in its place.
   void tell(const std::string& problem, const char* successor) {
     if (told_.insert(problem).second) {
       log_warning(fmt::format("cuda: no library takes {}; {}", problem, successor));

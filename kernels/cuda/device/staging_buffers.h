@@ -1,5 +1,5 @@
-// Page-locked host memory through which small copies to the card go, so that the host need not wait for the
-// stream before it reuses the source.
+// Page-locked staging buffers for small copies to the card. The host may reuse the source without waiting for
+// the stream.
 #pragma once
 
 #include <cstring>
@@ -10,14 +10,14 @@ namespace trireme::cuda {
 
 class StagingBuffers {
  public:
-  /// Larger copies are worth a stream of their own (upload_stream.h).
+  /// Larger copies use a separate stream (upload_stream.h).
   static constexpr std::size_t kMaxBytes = std::size_t{256} << 10;
 
   /// Makes all buffers that copies may need.
   void prepare() {
     slots_.fill([] { return Slot{}; });
   }
-  /// Copies `bytes` <= kMaxBytes to the card, in order of `stream`; `src` may change when this returns.
+  /// Copies `bytes` <= kMaxBytes to the card, in the order of `stream`. `src` may change after this returns.
   void copy_to_device(void* dst, const void* src, std::size_t bytes, cudaStream_t stream) {
     Slot& slot = slots_.acquire([] { return Slot{}; });
     std::memcpy(slot.memory.data(), src, bytes);

@@ -1,5 +1,5 @@
-// A rank's state on its card beside memory: the compute stream, and the state of libraries that is bound
-// to it. KernelContext::stream points to one of these.
+// A rank's state on its card, except memory: the compute stream, and library state that is bound to it.
+// KernelContext::stream points to a Stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,8 +21,8 @@ class UploadStream;
 
 class Stream {
  public:
-  /// Makes the card current for the calling thread. Throws Error(kUnsupported) when there is no such card or
-  /// no driver.
+  /// Makes the card current for the calling thread. Throws Error(kUnsupported) without such a card or without
+  /// a driver.
   Stream(Device device, std::shared_ptr<Allocator> allocator);
   ~Stream();
   Stream(const Stream&) = delete;
@@ -31,7 +31,7 @@ class Stream {
   cudaStream_t get() const { return stream_.get(); }
   Device device() const { return device_; }
 
-  // Made on first use.
+  // Each is made on first use.
   MatmulLibrary& matmul_library();
   AttentionLibrary& attention_library();
   ConvLibrary& conv_library();
@@ -47,9 +47,9 @@ class Stream {
   const Device device_;
   const std::shared_ptr<Allocator> allocator_;
   StreamHandle stream_;
-  const std::unique_ptr<ProductChoices> product_choices_;  // of the library below
+  const std::unique_ptr<ProductChoices> product_choices_;  // used by matmul_
   std::unique_ptr<MatmulLibrary> matmul_;
-  std::shared_ptr<CudnnHandle> cudnn_;  // of the two below
+  std::shared_ptr<CudnnHandle> cudnn_;  // used by attention_ and conv_
   std::unique_ptr<AttentionLibrary> attention_;
   std::unique_ptr<ConvLibrary> conv_;
   std::unique_ptr<StagingBuffers> staging_;
@@ -57,7 +57,7 @@ class Stream {
   std::unique_ptr<SlowPaths> slow_paths_;
 };
 
-/// The stream of a context. Throws Error(kInvalidInput) when it has none.
+/// The stream of a context. Throws Error(kInvalidInput) if the context has none.
 Stream& stream_of(const KernelContext& exec);
 
 std::shared_ptr<void> make_stream(Device device, std::shared_ptr<Allocator> allocator);
@@ -66,7 +66,7 @@ void synchronize(const KernelContext& exec);
 void bind_thread(const KernelContext& exec);
 ProductChoices& product_choices(const KernelContext& exec);
 
-// Recorded work: see kernels/backend.h.
+// Recording and replay: see kernels/backend.h.
 void begin_capture(const KernelContext& exec);
 std::shared_ptr<void> end_capture(const KernelContext& exec);
 void launch_graph(const KernelContext& exec, const std::shared_ptr<void>& graph);

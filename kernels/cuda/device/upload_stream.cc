@@ -11,7 +11,7 @@ UploadStream::Slot UploadStream::make_slot(cudaStream_t compute) {
             .card = Buffer(allocator_, kPieceBytes, MemoryCategory::kWorkspace),
             .arrived = {},
             .done = {}};
-  // The memory is new to this stream alone: what used it before may still run.
+  // The memory is new only to this stream; earlier work that used it may still run.
   slot.arrived.record(compute);
   slot.arrived.make_wait(stream_.get());
   return slot;
@@ -26,7 +26,8 @@ void UploadStream::prepare(std::size_t bytes, cudaStream_t compute) {
   slots_.fill([&] { return make_slot(compute); });
 }
 
-// As many pieces at a time as there are threads: read side by side, then enqueued in their order.
+// Copies as many pieces at a time as there are threads. The host reads run in parallel; the uploads are
+// enqueued in order.
 void UploadStream::copy_to_device(void* dst, const void* src, std::size_t bytes, int num_threads,
                                   cudaStream_t compute) {
   allow_for(bytes);
@@ -47,7 +48,7 @@ void UploadStream::read(const std::vector<Piece>& pieces, const std::byte* src) 
   const auto read_one = [src](const Piece& piece) {
     std::memcpy(piece.slot->host.data(), src + piece.first, piece.bytes);
   };
-  std::vector<std::jthread> others;  // ends when they have
+  std::vector<std::jthread> others;  // joined on destruction
   others.reserve(pieces.size());
   for (std::size_t i = 1; i < pieces.size(); ++i) others.emplace_back(read_one, pieces[i]);
   read_one(pieces.front());

@@ -7,8 +7,8 @@
 
 namespace trireme::cuda {
 
-/// Counted as MemoryCategory::kWorkspace. May be destroyed as soon as the kernels that use it are enqueued:
-/// see [Note: stream-ordered reuse].
+/// Counted as MemoryCategory::kWorkspace. May be destroyed once the kernels that use it are enqueued: see
+/// [Note: stream-ordered reuse].
 class Workspace {
  public:
   Workspace(const KernelContext& exec, std::size_t bytes)

@@ -1,9 +1,9 @@
-// Softmax and cross-entropy of a row by one block: the maximum and the sum in one pass, the gradient in a
-// second.
+// Softmax and cross-entropy with one block per row. The first pass computes the maximum and the sum, the
+// second the gradient.
 //
-// [Note: rows on the chip] The second pass finds the row in shared memory, where two blocks of such rows fit
-// a multiprocessor. Longer ones it reads again: the rows of all blocks together are about as large as the
-// cache of the card, so part of them comes from memory.
+// [Note: rows on the chip] The second pass reads the row from shared memory if two blocks with such rows fit
+// a multiprocessor. Longer rows are read again. The rows of all running blocks are about as large as the
+// card's cache, so part of them comes from memory.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -19,10 +19,10 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kHeldPacks = 4;  // of a thread, in flight
+constexpr int kHeldPacks = 4;  // per thread, in flight
 
-// Calls run(c, pack) for a thread's packs of a row, several of which it loads before it uses one. run may
-// overwrite them.
+// Calls run(c, pack) for a thread's packs of a row. Loads several packs before it uses one. run may overwrite
+// them.
 template <int N, int kStride, class T, class Run>
 __device__ inline void for_packs(const T* row, std::int64_t cols, const Run& run) {
   for (std::int64_t begin = std::int64_t{threadIdx.x} * N; begin < cols; begin += kHeldPacks * kStride) {
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1024 / kBlockThreads)
   const std::int64_t row = blockIdx.x;
   const std::int32_t target = targets[row];
   T* const x = logits + row * cols;
-  T* const kept = reinterpret_cast<T*>(dynamic_shared());  // a thread reads what it has written
+  T* const kept = reinterpret_cast<T*>(dynamic_shared());  // each thread reads what it has written itself
   if (target < 0) {
     if (threadIdx.x == 0) row_losses[row] = 0.0f;
     if (!write_gradient) return;
@@ -62,9 +62,9 @@ __global__ void __launch_bounds__(kBlockThreads, 1024 / kBlockThreads)
     for (int i = 0; i < N; ++i) v[i] = to_float(pack.elems[i]);
     include(own, v);
   });
-  // A target beyond the vocabulary must not read beyond the row; NaN says that something is wrong.
+  // An out-of-range target must not read beyond the row. NaN marks the error.
   const float target_logit = target < cols ? to_float(x[target]) : nanf("");
-  const ExpSum total = block_join<kBlockThreads>(own);  // its barrier: the target's logit is read by all
+  const ExpSum total = block_join<kBlockThreads>(own);  // a barrier: all have read the target's logit
   if (threadIdx.x == 0) row_losses[row] = logf(total.sum) + total.max - target_logit;
   if (!write_gradient) return;
   if (gradient_scale != nullptr) scale *= *gradient_scale;
@@ -75,14 +75,14 @@ __global__ void __launch_bounds__(kBlockThreads, 1024 / kBlockThreads)
     for (int i = 0; i < N; ++i) v[i] = exp_below(to_float(pack.elems[i]) - total.max) * factor;
     store<N>(x + c, v);
   });
-  // The thread that has written the target's pack.
+  // Only the thread that wrote the target's pack continues.
   if (target >= cols || target / N % kBlockThreads != static_cast<int>(threadIdx.x)) return;
   x[target] = from_float<T>(exp_below(target_logit - total.max) * factor - scale);
 }
 
 constexpr int kSumThreads = 512;
 
-// One block; the order is fixed by the number of rows.
+// One block. The number of rows fixes the order.
 __global__ void __launch_bounds__(kSumThreads)
     sum_losses_kernel(const float* row_losses, std::int64_t rows, float scale, float* loss) {
   __shared__ double shared[kSumThreads / kWarp];

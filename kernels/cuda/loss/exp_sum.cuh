@@ -9,8 +9,8 @@
 
 namespace trireme::cuda {
 
-/// e^x for x <= 0 in two instructions, of which expf takes about eight: within 2^-21 for x from -2 on, within
-/// |x| 2^-23 below, and 0 where it would be denormal. NaN stays, -infinity gives 0.
+/// e^x for x <= 0 in two instructions, where expf takes about eight. The relative error is within 2^-21 for x
+/// >= -2, and within |x| 2^-23 below. Denormal results become 0. NaN stays NaN, -infinity gives 0.
 __device__ inline float exp_below(float x) {
   constexpr float kLog2E = 1.4426950408889634f;
 #if defined(__CUDA_ARCH__)
@@ -23,12 +23,12 @@ __device__ inline float exp_below(float x) {
 #endif
 }
 
-/// Sum of exp(x - max) over some elements, and their maximum. NaN in any element makes the sum NaN.
+/// The maximum of some elements, and the sum of exp(x - max). A NaN element makes the sum NaN.
 struct ExpSum {
   float max, sum;
 };
 
-/// Of no elements; not of infinity, whose difference to itself is NaN.
+/// The value for no elements. Its maximum is not -infinity, because infinity minus itself is NaN.
 __device__ inline ExpSum no_exps() {
   return {-FLT_MAX, 0.0f};
 }
@@ -49,8 +49,8 @@ __device__ inline void include(ExpSum& total, const float (&x)[N]) {
   total = {max, sum};
 }
 
-/// Of a block, the same bits in every thread. All threads call, once in a kernel; it is a barrier. The
-/// maximum comes first, so that all sums are scaled at once.
+/// Joins the values of a block, with the same bits in every thread. All threads must call, once per kernel;
+/// the call is a barrier. The maximum is computed first, so that all sums are scaled at once.
 template <int kBlockThreads>
 __device__ ExpSum block_join(ExpSum value) {
   constexpr int kWarps = kBlockThreads / kWarp;

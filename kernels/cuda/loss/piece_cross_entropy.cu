@@ -1,5 +1,5 @@
-// Cross-entropy over logits in pieces of the classes: statistics of a row by one block, joined from piece to
-// piece, and then the gradient of each piece.
+// Cross-entropy over logits whose classes are split into pieces. One block computes the statistics of a row
+// of one piece; pieces are joined; then each piece's gradient is computed.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"

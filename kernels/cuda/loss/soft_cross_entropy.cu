@@ -1,5 +1,5 @@
-// With q the targets' distribution, W its sum and lse = log sum exp: loss = W lse - sum q_j logit_j, gradient
-// W p - q. A block a row.
+// One block per row. q is the distribution of the targets, W its sum, lse = log sum exp. loss = W lse - sum
+// q_j logit_j, and the gradient is W p - q.
 #include "kernels/cuda/loss/soft_cross_entropy.cuh"
 
 #include "kernels/cuda/launch.cuh"
@@ -18,7 +18,7 @@ struct SoftTargets {
   int count;
   float smoothing;
 
-  // That of target k of a row, 0 where it is ignored.
+  // The weight of target k of a row; 0 for an ignored target.
   __device__ float weight(std::int64_t row, int k) const {
     const std::int64_t at = row * count + k;
     if (targets[at] < 0) return 0.0f;
@@ -48,14 +48,14 @@ __global__ void __launch_bounds__(kRowThreads)
     for (std::int64_t c = first; c < cols; c += kStride) store<N>(x + c, zeros);
     return;
   }
-  const float reference = to_float(x[0]);  // keeps the digits of the sum of logits that lie far from 0
+  const float reference = to_float(x[0]);  // keeps the digits of the sum of logits that are far from 0
   ExpSum own = no_exps();
   float logits_sum = 0.0f;
   for (std::int64_t c = first; c < cols; c += kStride) {
     float v[N];
     load<N>(x + c, v);
     include(own, v);
-    if (t.smoothing == 0.0f) continue;  // else infinite logits would make it NaN for nothing
+    if (t.smoothing == 0.0f) continue;  // without smoothing, infinite logits must not make it NaN
 #pragma unroll
     for (int i = 0; i < N; ++i) logits_sum += v[i] - reference;
   }
@@ -64,12 +64,12 @@ __global__ void __launch_bounds__(kRowThreads)
   for (int k = 0; k < t.count; ++k) {
     const std::int32_t target = t.targets[row * t.count + k];
     if (target < 0) continue;
-    // A target beyond the classes must not read beyond the row; NaN says that something is wrong.
+    // An out-of-range target must not read beyond the row. NaN marks the error.
     const float logit = target < cols ? to_float(x[target]) : nanf("");
     total += t.weight(row, k);
     hits += t.weight(row, k) * (logit - exps.max);
   }
-  logits_sum = block_sum<kRowThreads>(logits_sum, shared);  // its barriers: all have read what they need
+  logits_sum = block_sum<kRowThreads>(logits_sum, shared);  // has barriers: all values have been read
   const float even = t.smoothing * total / static_cast<float>(cols);
   if (threadIdx.x == 0) {
     float loss = total * logf(exps.sum) - (1.0f - t.smoothing) * hits;

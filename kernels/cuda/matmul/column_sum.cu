@@ -11,10 +11,10 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kRowThreads = 8;     // of the first stage
-constexpr int kChunkThreads = 16;  // of the second
+constexpr int kRowThreads = 8;     // in the first stage
+constexpr int kChunkThreads = 16;  // in the second stage
 
-// partials[chunk, c]; a block is a chunk of kChunkRows rows by kWarp * N columns.
+// Writes partials[chunk, c]. One block sums a chunk of kChunkRows rows and kWarp * N columns.
 template <class T, int N>
 __global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows, std::int64_t cols) {
   __shared__ float sums[kRowThreads][kWarp * N];
@@ -42,12 +42,12 @@ __global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows
   }
 }
 
-// As an argument of a kernel.
+// A kernel argument.
 struct AllTotals {
   ChunkTotals of[2];
 };
 
-// blockIdx.y says which of the results.
+// blockIdx.y selects the result.
 __global__ void sum_chunks_kernel(AllTotals totals, std::int64_t num_chunks, std::int64_t pitch,
                                   std::int64_t cols) {
   const auto [partials, out, mode] = totals.of[blockIdx.y];
@@ -99,7 +99,7 @@ void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
     for_float_type("column_sum", args.x.dtype, [&]<class T>(T) {
       with_pack<T>(rows_are_packable(cols, sizeof(T), {args.x.data}),
                    [&]<int N>(std::integral_constant<int, N>) {
-                     dim3 grid = grid_of(chunks);  // along x, where there may be more than 65535
+                     dim3 grid = grid_of(chunks);  // chunks along x, whose limit is above 65535
                      grid.y = static_cast<unsigned>(ceil_div(cols, kWarp * N));
                      launch(exec, "column_sum", grid, dim3(kWarp, kRowThreads), 0, column_sum_kernel<T, N>,
                             args.x.as<T>(), partials.as<float>(), rows, cols);

@@ -1,5 +1,5 @@
-// Matrix products: what the library can do in one call, in one call; the rest of the epilogue by an own
-// kernel.
+// Matrix products. The library computes as much as possible in one call; a native kernel does the rest of the
+// epilogue.
 #include <cassert>
 #include <optional>
 
@@ -49,7 +49,7 @@ Epilogue gelu_epilogue(const MatmulArgs& args) {
   return args.bias.defined() ? Epilogue::kGeluBias : Epilogue::kGelu;
 }
 
-// The product of what fp8 codes stand for.
+// The product of decoded fp8 codes.
 void run_decoded(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
   const Shape a_shape{product.m, product.k}, b_shape{product.n, product.k};
   const Workspace a(exec, static_cast<std::size_t>(a_shape.num_elems()) * 2);
@@ -64,9 +64,9 @@ void run_decoded(const KernelContext& exec, const Product& product, const Produc
   plain_product(exec, decoded, numbers);
 }
 
-// The product, then the rest by a native kernel. matmul_workspace() counts what it takes. In between it is in
-// fp32, since 16 bits would round it once more than the contract does; in fp32 it needs no memory of its own
-// where pre_activation or d can hold it.
+// Runs the product, then the rest of the epilogue as a native kernel. matmul_workspace() counts the memory.
+// The intermediate is fp32, because 16 bits would add a rounding that the contract does not allow. An fp32
+// result needs no extra memory if pre_activation or d can hold the intermediate.
 void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product product,
                 ProductPointers pointers) {
   const bool in_place = args.residual.defined() && args.residual.data == args.d.data;
@@ -80,7 +80,7 @@ void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product produ
   }
   product.out = DType::kFloat32;
   bool has_bias = false;
-  // The library takes a bias of the product's dtype; of fp8, one in bf16.
+  // The library's bias has the product's dtype; for fp8 it is bf16.
   if (is_fp32 && args.bias.defined() && product.k > 0 && !is_fp8(product.in)) {
     Product with_bias = product;
     with_bias.epilogue = Epilogue::kBias;
@@ -140,7 +140,8 @@ void multiply(const KernelContext& exec, const MatmulArgs& args) {
   Product fused = product;
   pointers.bias = args.bias.data;
   if (args.activation == Activation::kNone && !args.pre_activation.defined()) {
-    // A residual is where the sum starts, whether it is `d` itself or not, so that aliasing changes no bits.
+    // The sum starts from the residual, whether it is `d` or another tensor, so that aliasing changes no
+    // bits.
     fused.epilogue = args.bias.defined() ? Epilogue::kBias : Epilogue::kNone;
     fused.add_c = args.residual.defined();
     pointers.c = args.residual.data;
@@ -169,7 +170,7 @@ void require_fp8(const KernelContext& exec) {
       exec.device.index, major, minor);
 }
 
-// The operands along k: see [Note: fp8 products].
+// Transposes the operands so that they run along k: see [Note: fp8 products].
 void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
   require_fp8(exec);
   MatmulArgs along_k = args;

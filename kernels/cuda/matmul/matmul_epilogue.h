@@ -1,12 +1,12 @@
-// The epilogue of a product that the library has computed alone.
+// The epilogue of a product that the library has computed without one.
 #pragma once
 
 #include "kernels/backend.h"
 
 namespace trireme::cuda {
 
-/// x = product + bias; pre_activation = x; d = act(x) + residual. The product is fp32, all others have d's
-/// dtype; views may be undefined but for `product` and `d`. `product` may be `pre_activation` or `d`;
+/// x = product + bias; pre_activation = x; d = act(x) + residual. The product is fp32; all other views have
+/// d's dtype. All views but `product` and `d` may be undefined. `product` may be `pre_activation` or `d`.
 /// `residual` may be `d` unless `product` is.
 struct MatmulEpilogue {
   ConstTensorView product;    // [M, N] fp32

@@ -22,7 +22,7 @@ bool takes_extents(const Product& p) {
   return !is_fp8(p.in) || takes_fp8_extents(p.m, p.n, p.k);
 }
 
-// What runs in place of a refused algorithm.
+// For messages: the code that runs in place of a refused algorithm.
 const char* successor(const Product& product, bool was_last) {
   if (!was_last) return "its next proposal runs";
   if (is_fused(product)) return "the product and the rest run one after the other";
@@ -38,7 +38,7 @@ int common_alignment(const ProductPointers& p, int most) {
   return static_cast<int>(bits & -bits);
 }
 
-// The heuristics' first, and all that is proposed beside it.
+// The heuristics' first proposal, and all other proposals.
 std::vector<MatmulPlan::Candidate> candidates_to_measure(MatmulPlan& plan) {
   std::vector<MatmulPlan::Candidate> all{plan.candidates().front()};
   const ProductAlgorithm first = words_of(all[0].algorithm);
@@ -75,7 +75,7 @@ void MatmulLibrary::measure(cudaStream_t stream, MatmulPlan& plan, const Product
     return status == CUBLAS_STATUS_SUCCESS;
   };
   const std::vector<double> times = times_in_turns(stream, static_cast<int>(all.size()), run);
-  std::vector<int> order;  // of those that run, in the heuristics' order
+  std::vector<int> order;  // algorithms that run, in the heuristics' order
   for (int i = 0; i < static_cast<int>(all.size()); ++i) {
     if (times[static_cast<std::size_t>(i)] > 0) order.push_back(i);
   }
@@ -103,7 +103,7 @@ void MatmulLibrary::measure(cudaStream_t stream, MatmulPlan& plan, const Product
                          .first_us = us(first)});
 }
 
-// What was measured runs first, as far as the library takes it.
+// Puts the measured choice first, if the library accepts it.
 void MatmulLibrary::follow_choice(cudaStream_t stream, MatmulPlan& plan, const Product& product,
                                   const ProductPointers& pointers) {
   if (!choices_.is_active() || plan.candidates().empty()) return;

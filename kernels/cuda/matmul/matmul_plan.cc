@@ -52,7 +52,7 @@ cublasLtEpilogue_t lt_epilogue(Epilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// 16-bit inputs are exact and their products are summed in fp32, whatever the mode.
+// 16-bit inputs are exact and their products are summed in fp32 in every mode.
 cublasComputeType_t lt_compute_type(const Product& product) {
   return product.in == DType::kFloat32 && product.math == MathMode::kTf32 ? CUBLAS_COMPUTE_32F_FAST_TF32
                                                                           : CUBLAS_COMPUTE_32F;
@@ -76,7 +76,7 @@ LtOwner<cublasLtMatmulDesc_t> make_description(const Product& product) {
   cublasLtMatmulDesc_t made = nullptr;
   check_lt(cublasLtMatmulDescCreate(&made, lt_compute_type(product), CUDA_R_32F), "cublasLtMatmulDescCreate");
   LtOwner<cublasLtMatmulDesc_t> description(made);
-  // Operands change places: see [Note: row-major products].
+  // Operands are exchanged: see [Note: row-major products].
   set(made, CUBLASLT_MATMUL_DESC_TRANSA, product.transpose_b == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, product.transpose_a == Transpose::kYes ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, lt_epilogue(product.epilogue));
@@ -121,7 +121,7 @@ std::uint32_t measured_schemes(const Product& product) {
   return product.out == DType::kFloat32 ? kMeasuredFp32Schemes : kReductionSchemes;
 }
 
-// Nothing where algorithms of its kind have no such attribute.
+// Empty for algorithms without this attribute.
 std::optional<std::uint32_t> config_of(const cublasLtMatmulAlgo_t& algorithm,
                                        cublasLtMatmulAlgoConfigAttributes_t what) {
   std::uint32_t value = 0;

@@ -1,4 +1,5 @@
-// A product as cuBLASLt knows it: its description, its operands' layouts, and the algorithms that may run it.
+// A product in cuBLASLt's terms: its description, the layouts of its operands, and the algorithms that may
+// run it.
 #pragma once
 
 #include <cublasLt.h>
@@ -15,7 +16,7 @@
 
 namespace trireme::cuda {
 
-// The vendor's advice for Hopper; older cards want 4 MiB.
+// NVIDIA recommends this for Hopper, and 4 MiB for older cards.
 inline constexpr std::size_t kMatmulWorkspaceBytes = std::size_t{32} << 20;
 
 struct ProductPointers {
@@ -28,9 +29,9 @@ struct ProductPointers {
 };
 
 void check_lt(cublasStatus_t status, const char* call);
-/// What other algorithms may yet take.
+/// True for statuses after which another algorithm may still work.
 bool is_refusal(cublasStatus_t status);
-/// More is done to it than to multiply.
+/// True if the product has an epilogue.
 bool is_fused(const Product& product);
 /// For messages.
 std::string text_of(const Product& product);
@@ -51,20 +52,22 @@ class MatmulPlan {
 
   MatmulPlan(cublasLtHandle_t handle, const Product& product);
 
-  /// What the epilogue can do may depend on them: they are set before the library is asked anything.
+  /// Must be called before the library is queried, because the supported epilogues may depend on the
+  /// pointers.
   void set_pointers(const ProductPointers& pointers);
 
-  /// The heuristics' proposals that keep [Note: deterministic products], the best first.
+  /// Selects the heuristics' proposals that satisfy [Note: deterministic products], best first.
   void choose();
-  /// More of them, of any quality: to be measured. See [Note: measured algorithms].
+  /// More proposals, of any quality, for a measurement. See [Note: measured algorithms].
   std::vector<Candidate> choose_many() const;
-  /// Puts an algorithm first. Empty; else why the library or the contract does not allow it.
+  /// Puts an algorithm first. Returns an empty text, or why the library or the contract forbids the
+  /// algorithm.
   std::string prefer(const ProductAlgorithm& algorithm);
 
-  /// Those to run, the best first; what has refused to run is none.
+  /// The algorithms to run, best first, without those that were refused.
   std::deque<Candidate>& candidates() { return candidates_; }
 
-  /// As the library answers: a refusal enqueues nothing.
+  /// Returns the library's status. A refusal enqueues nothing.
   cublasStatus_t enqueue(cudaStream_t stream, const Candidate& candidate, const ProductPointers& pointers,
                          void* workspace) const;
 
@@ -74,14 +77,14 @@ class MatmulPlan {
   const cublasLtHandle_t handle_;
   const Product product_;
   const LtOwner<cublasLtMatmulDesc_t> description_;
-  const LtOwner<cublasLtMatrixLayout_t> a_, b_, c_, d_;  // the library's: a is our b
+  const LtOwner<cublasLtMatrixLayout_t> a_, b_, c_, d_;  // in the library's order: a_ is our b
   std::deque<Candidate> candidates_;
 };
 
 ProductAlgorithm words_of(const cublasLtMatmulAlgo_t& algorithm);
 /// "id 66, tile 20, stages 36, splits 4 in place".
 std::string describe(const cublasLtMatmulAlgo_t& algorithm);
-/// Whether parts of a sum are added in the result itself, one after the other.
+/// True if the parts of a sum are added in the result itself, one after the other.
 bool adds_in_place(const cublasLtMatmulAlgo_t& algorithm);
 
 }  // namespace trireme::cuda

@@ -21,7 +21,7 @@ struct MatrixOperand {
   __device__ float at(Line line, Depth depth) const { return to_float(data[line + depth]); }
 };
 
-// `c` may be null, or `d`: a thread reads an element before it writes it.
+// `c` may be null or `d`, because each thread reads an element before it writes it.
 template <class In, class Out>
 __global__ void __launch_bounds__(kThreads) native_matmul_kernel(MatrixOperand<In> a, MatrixOperand<In> b,
                                                                  int m, int n, int k, const Out* c, Out* d) {

@@ -1,4 +1,4 @@
-// The product of matrices without the library.
+// Matrix products without a library.
 #pragma once
 
 #include "kernels/backend.h"
@@ -6,8 +6,8 @@
 
 namespace trireme::cuda {
 
-/// `product` without an epilogue, of every shape and alignment, in fp32 arithmetic without tensor cores:
-/// right and slow, for what the library refuses.
+/// Computes `product` without an epilogue, for any shape and alignment, in fp32 arithmetic without tensor
+/// cores. Slow; a fallback for products that the library refuses.
 void native_matmul(const KernelContext& exec, const Product& product, const ProductPointers& pointers);
 
 }  // namespace trireme::cuda

@@ -1,4 +1,4 @@
-// A product without what may follow it.
+// A product without epilogue.
 #pragma once
 
 #include "kernels/backend.h"
@@ -6,7 +6,7 @@
 
 namespace trireme::cuda {
 
-/// `product`, which has neither an epilogue nor an addend: by the library, or else natively.
+/// Runs `product`, which has neither an epilogue nor an addend, in the library or else natively.
 void plain_product(const KernelContext& exec, const Product& product, const ProductPointers& pointers);
 
 }  // namespace trireme::cuda

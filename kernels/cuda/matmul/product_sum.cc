@@ -1,4 +1,4 @@
-// Sums of products over tensor chunks: a product a leaf, and additions.
+// Sums of products over tensor chunks: one product per leaf, then additions.
 #include <bit>
 #include <cassert>
 #include <deque>
@@ -26,7 +26,7 @@ void check_dtypes(const ProductSumArgs& args) {
               name(args.products.front().b.dtype), name(args.d.dtype));
 }
 
-// Range `group` of K of a product.
+// The product over range `group` of K.
 void multiply_range(const KernelContext& exec, const ProductSumArgs& args,
                     const ProductSumArgs::Factors& factors, int group, const TensorView& d) {
   const std::int64_t k = factors.a.shape[1], range = k / args.groups, first = group * range;
@@ -47,7 +47,7 @@ void multiply_range(const KernelContext& exec, const ProductSumArgs& args,
       {.a = from(factors.a, first), .b = from(factors.b, tb ? first : first * d.shape[1]), .d = d.data});
 }
 
-// A whole product, and a bias where there is one: as it is alone.
+// A whole product with its optional bias, computed like a product on its own.
 void multiply_whole(const KernelContext& exec, const ProductSumArgs& args,
                     const ProductSumArgs::Factors& factors, const ConstTensorView& bias,
                     const TensorView& d) {
@@ -85,7 +85,7 @@ void run_op(const KernelContext& exec, const ProductSumArgs& args) {
     for (int merges = std::countr_one(bits); merges > 0; --merges, --at) {
       run_op(exec, AddArgs{.a = nodes[at - 1], .b = nodes[at], .out = nodes[at - 1]});
     }
-    // All of the first product is one node now.
+    // The first product is complete and in one node, so its bias is added now.
     if (args.groups > 1 && leaf + 1 == args.groups && args.bias.defined()) {
       matmul_epilogue(exec, {.product = args.d, .bias = args.bias, .d = args.d});
     }

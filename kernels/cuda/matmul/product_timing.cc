@@ -8,10 +8,10 @@ namespace trireme::cuda {
 namespace {
 
 constexpr int kBursts = 7;
-constexpr double kBurst_us = 400;  // about: events are good to half a microsecond
-constexpr int kMostRuns = 50;      // of a burst
+constexpr double kBurst_us = 400;  // approximate; events resolve half a microsecond
+constexpr int kMostRuns = 50;      // per burst
 
-// An event that notes the time.
+// A timing event.
 class TimeMark {
  public:
   TimeMark() { check(cudaEventCreateWithFlags(&event_, cudaEventDefault), "cudaEventCreate"); }
@@ -20,7 +20,7 @@ class TimeMark {
   TimeMark& operator=(const TimeMark&) = delete;
 
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "cudaEventRecord"); }
-  /// Waits for it.
+  /// Waits for this event.
   double us_since(const TimeMark& start) const {
     check(cudaEventSynchronize(event_), "cudaEventSynchronize");
     float ms = 0;
@@ -43,7 +43,7 @@ double median(std::vector<double> values) {
 std::vector<double> times_in_turns(cudaStream_t stream, int num, const std::function<bool(int)>& run) {
   TimeMark start, end;
   std::vector<std::vector<double>> bursts(static_cast<std::size_t>(num));
-  std::vector<int> runs(static_cast<std::size_t>(num));  // of a burst; 0: refused
+  std::vector<int> runs(static_cast<std::size_t>(num));  // per burst; 0: refused
   const auto timed = [&](int i, int count) {
     start.record(stream);
     for (int n = 0; n < count; ++n) run(i);
@@ -51,7 +51,7 @@ std::vector<double> times_in_turns(cudaStream_t stream, int num, const std::func
     return end.us_since(start);
   };
   for (int i = 0; i < num; ++i) {
-    if (!run(i)) continue;  // the first run loads the kernel
+    if (!run(i)) continue;  // the first run also loads the kernel
     const double once = timed(i, 1);
     runs[static_cast<std::size_t>(i)] =
         static_cast<int>(std::clamp(kBurst_us / std::max(once, 1e-3), 1.0, double{kMostRuns}));

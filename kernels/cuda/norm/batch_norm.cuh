@@ -1,4 +1,4 @@
-// Shared by forward and backward of batch norm: a channel's affine map.
+// Shared by forward and backward of batch norm: the affine map of a channel.
 #pragma once
 
 #include "kernels/cuda/norm/column_tile.cuh"
@@ -23,18 +23,18 @@ struct ChannelMaps {
 #pragma unroll
     for (int i = 0; i < N; ++i) scale[i] *= r[i];
   }
-  // The same bits wherever it stands: backward finds out by it what the rectifier let pass.
+  // Compiles to the same bits in every kernel; backward uses it to recompute where the ReLU was active.
   __device__ float operator()(float x, int i) const {
     return fmaf(x - mean[i], scale[i], shift[i]);
   }
 };
 
-/// A block that puts chunks together has kJoinCols columns, a sector of memory, by kJoinShares shares of the
-/// chunks: share y takes chunks y, y + kJoinShares and so on, kJoinHeld of them in flight.
+/// A block that combines chunks has kJoinCols columns, one memory sector, and kJoinShares shares of the
+/// chunks. Share y handles chunks y, y + kJoinShares and so on, with kJoinHeld of them in flight.
 inline constexpr int kJoinCols = 8, kJoinShares = 64, kJoinHeld = 8;
 inline constexpr int kJoinWarps = kJoinCols * kJoinShares / kWarp;
 
-/// Two numbers of a column.
+/// Two sums of a column.
 struct ChannelSums {
   double first, second;
 
@@ -44,8 +44,8 @@ struct ChannelSums {
   }
 };
 
-/// The sum over the running thread's share of the chunks of term(chunk, first, second), of the two floats of
-/// each chunk and column: partials[chunk, 2, cols].
+/// The sum of term(chunk, first, second) over the chunks of this thread's share. `first` and `second` are the
+/// two floats of the chunk and column in partials[chunk, 2, cols].
 template <class Term>
 __device__ ChannelSums sum_of_chunks(const RowChunks& chunks, const float* partials, std::int64_t col,
                                      const Term& term) {
@@ -69,7 +69,8 @@ __device__ ChannelSums sum_of_chunks(const RowChunks& chunks, const float* parti
   return sum;
 }
 
-/// The sum over a block's shares, for the threads of the first share. All threads call, once in a kernel.
+/// The sum over a block's shares, valid in the threads of the first share. All threads must call, once per
+/// kernel.
 __device__ inline ChannelSums sum_of_shares(ChannelSums own) {
   __shared__ ChannelSums shared[kJoinWarps][kJoinCols];
 #pragma unroll
@@ -86,7 +87,7 @@ __device__ inline ChannelSums sum_of_shares(ChannelSums own) {
   return sum;
 }
 
-/// Launches a kernel that puts chunks together: a block for kJoinCols columns.
+/// Launches a kernel that combines chunks, with one block per kJoinCols columns.
 template <class... Params, class... Args>
 void launch_join(const KernelContext& exec, const char* op, std::int64_t cols, void (*kernel)(Params...),
                  Args&&... args) {

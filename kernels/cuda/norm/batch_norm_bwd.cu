@@ -1,6 +1,6 @@
-// Batch norm, backward: the channels' sums in two stages ([Note: batch statistics on cuda]), then the
-// gradients of the input in one pass. Where the residual's gradient is wanted, which is dy behind the
-// rectifier, the first stage writes it, and the last pass reads it in place of dy and y.
+// Batch norm, backward. Sums over the channels in two stages ([Note: batch statistics on cuda]), then
+// computes the input gradient in one pass. If the residual's gradient is wanted, which is dy after the ReLU,
+// the first stage writes it, and the last pass reads it in place of dy and y.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -10,27 +10,27 @@
 namespace trireme::cuda {
 namespace {
 
-/// The source that tells which gradients pass the rectifier.
+/// How the ReLU's mask is computed.
 enum class Passes : std::uint8_t {
-  kAll,    // there is none
-  kFromX,  // those whose result, computed again, is positive
-  kFromY,  // those whose y is positive
+  kAll,    // no ReLU
+  kFromX,  // the recomputed result is positive
+  kFromY,  // y is positive
 };
 
 template <class T>
 struct BwdArrays {
-  const T *dy, *x, *y;  // y: for kFromY alone
+  const T *dy, *x, *y;  // y: for kFromY only
   const T *gamma, *beta;
   const float *mean, *rstd;
   T *dx, *dresidual;  // dresidual may be null, and may be dy
 };
 
-// By channel: dx = of_g g + of_x (x - mean) + constant, each [cols].
+// Per channel: dx = of_g g + of_x (x - mean) + constant, each [cols].
 struct Factors {
   float *of_g, *of_x, *constant;
 };
 
-// A row's elements as they are in memory; y for kFromY alone.
+// Elements of a row in their memory format; y for kFromY only.
 template <class T, int N, Passes kPasses>
 struct RawRow {
   Pack<T, N> dy, x, y;
@@ -40,7 +40,7 @@ struct RawRow {
     x = load_pack<N>(a.x + at);
     if constexpr (kPasses == Passes::kFromY) y = load_pack<N>(a.y + at);
   }
-  // The gradient behind the rectifier, and x.
+  // The gradient after the ReLU, and x.
   __device__ void convert(const ChannelMaps<N>& map, float (&g)[N], float (&x_out)[N]) const {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
@@ -52,10 +52,10 @@ struct RawRow {
   }
 };
 
-constexpr int kHeldRows = 2;  // of a thread, in flight
-constexpr int kBlocks = 3;    // on a multiprocessor at once, as registers allow
+constexpr int kHeldRows = 2;  // per thread, in flight
+constexpr int kBlocks = 3;    // per multiprocessor, as registers allow
 
-// sums[chunk]: of g [cols], then of g (x - mean) [cols]. dresidual = g.
+// sums[chunk]: sums of g [cols], then of g (x - mean) [cols]. dresidual = g.
 template <class T, int N, Passes kPasses>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     sums_kernel(RowChunks chunks, BwdArrays<T> a, float* sums) {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   });
 }
 
-/// A parameter's gradient: null where it is not wanted.
+/// The gradient of a parameter; null if it is not wanted.
 struct ChannelGradient {
   float* to;
   bool accumulate;
@@ -138,14 +138,14 @@ __global__ void __launch_bounds__(kJoinCols* kJoinShares)
   if (threadIdx.y != 0 || !is_column) return;
   const auto rstd = static_cast<double>(rstd_in[col]), total = static_cast<double>(chunks.rows);
   factors.of_g[col] = to_float(gamma[col]) * rstd_in[col];
-  const auto scale = static_cast<double>(factors.of_g[col]);  // as rounded: a single row's dx is zero
+  const auto scale = static_cast<double>(factors.of_g[col]);  // rounded: dx of a single row is zero
   dbeta.write(col, sum);
   dgamma.write(col, sum_x * rstd);
   factors.of_x[col] = static_cast<float>(-scale * rstd * rstd * sum_x / total);
   factors.constant[col] = static_cast<float>(-scale * sum / total);
 }
 
-// dx; dresidual is not looked at.
+// Computes dx. Does not access dresidual.
 template <class T, int N, Passes kPasses>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     batch_norm_bwd_kernel(RowChunks chunks, BwdArrays<T> a, Factors factors) {
@@ -189,7 +189,7 @@ void run_typed(const KernelContext& exec, const BatchNormBwdArgs& args, const Ro
                        .rstd = args.rstd.as<float>(),
                        .dx = args.dx.as<T>(),
                        .dresidual = args.dresidual.as<T>()};
-  // Each factor starts on 16 bytes.
+  // Aligns each factor to 16 bytes.
   const std::int64_t pitch = ceil_div(chunks.cols, 4) * 4, num_sums = 2 * chunks.count * chunks.cols;
   const Workspace memory(exec, static_cast<std::size_t>(3 * pitch + num_sums) * sizeof(float));
   float* const base = memory.as<float>();

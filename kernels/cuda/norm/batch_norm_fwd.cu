@@ -1,16 +1,16 @@
 // Batch norm (Ioffe & Szegedy 2015), forward and inference.
 //
-// [Note: batch statistics on cuda] As on the cpu: rows are cut into chunks by shape alone, each gives its own
-// mean and its sum of squares about it, and the chunks are put together in fp64, in an order that the shape
-// decides (Chan, Golub & LeVeque 1979). A chunk's own come from those of its threads, which read x once: a
-// thread adds the differences to its first row, and their squares, and takes the square of the sum off these
-// at its end. That row is one of those added, so its own square about the mean is part of the result: what is
-// lost is at most 2^-24 for each row of a thread, some dozens, however large the mean and however odd the
-// row. Reading x twice, for a mean first and squares about it then, would cost more: a card's chunks together
-// are larger than its cache.
+// [Note: batch statistics on cuda] As on the cpu, rows are split into chunks by shape alone. Each chunk
+// yields its mean and its sum of squares about that mean. The chunks are combined in fp64, in an order that
+// the shape decides (Chan, Golub & LeVeque 1979). A chunk combines the statistics of its threads, which read
+// x once. Each thread sums the differences to its first row and their squares, and finally subtracts the
+// square of the sum. The first row is one of the summed rows, so its own square about the mean is part of the
+// result. The loss is therefore at most 2^-24 for each of a thread's rows, a few dozen, however large the
+// mean and however unusual the row. Reading x twice, first for the mean and then for the squares, would cost
+// more, because the running chunks are larger than the card's cache.
 //
-// The statistics are taken from the last rows to the first, so they begin with what the kernel before has
-// written last, and the second pass begins with what the statistics have read last.
+// The statistics run from the last rows to the first. They thus begin with what the previous kernel wrote
+// last, and the second pass begins with what the statistics read last.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -20,9 +20,9 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kHeldRows = 4;  // of a thread, in flight
+constexpr int kHeldRows = 4;  // per thread, in flight
 
-// Numbers of N columns less the first of each.
+// Values of N columns minus the first value of each column.
 template <class T, int N>
 struct Differences {
   float shift[N] = {}, sum[N] = {}, squares[N] = {};
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads) moments_kernel(RowChunks chunks, con
   squares.put(own_rows.squares);
   __syncthreads();
   float* const out = moments + 2 * own.chunk * chunks.cols + own.tile_col;
-  const int threads = own.rows < own.step ? own.rows : own.step;  // that have rows
+  const int threads = own.rows < own.step ? own.rows : own.step;  // threads that have rows
   for_tile_columns<N>(chunks, own, [&](int c) {
     const float shift = means.at(0, c);
     float mean = 0.0f, square = 0.0f;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kJoinCols* kJoinShares)
   const auto full = static_cast<double>(chunks.chunk_rows), total = static_cast<double>(chunks.rows);
   const auto in_last = static_cast<double>(chunks.rows - (chunks.count - 1) * chunks.chunk_rows);
   const double shift = is_column ? static_cast<double>(moments[col]) : 0.0;
-  ChannelSums sums{0.0, 0.0};  // of the rows' differences to `shift`, and of the squares of these
+  ChannelSums sums{0.0, 0.0};  // of the rows' differences to `shift`, and of their squares
   if (is_column) {
     sums = sum_of_chunks(chunks, moments, col, [&](std::int64_t chunk, float mean, float squares) {
       const double apart = static_cast<double>(mean) - shift;
@@ -138,13 +138,13 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < N; ++i) {
       v[i] = map(v[i], i) + r[i];
-      if (rectify && v[i] < 0.0f) v[i] = 0.0f;  // NaN passes
+      if (rectify && v[i] < 0.0f) v[i] = 0.0f;  // NaN stays NaN
     }
     store<N>(y + at, v);
   }
 }
 
-// Of the two argument structs.
+// For both argument structs.
 template <class Args>
 void normalize(const KernelContext& exec, const char* op, const RowChunks& chunks, const Args& args,
                const Statistics& statistics) {

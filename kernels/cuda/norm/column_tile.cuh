@@ -1,5 +1,5 @@
-// The cut of [rows, cols] by kernels over channels: a block is some rows by some columns, a thread N
-// neighbouring columns of every so many rows. Few columns get more threads a column.
+// Splits [rows, cols] for kernels over channels. A block has some rows and some columns. A thread has N
+// neighbouring columns of every `step`-th row. With few columns, each column gets more threads.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
@@ -7,15 +7,15 @@
 
 namespace trireme::cuda {
 
-/// Rows cut into chunks, by shape alone.
+/// Rows split into chunks, by shape alone.
 struct RowChunks {
   std::int64_t rows, cols;
   std::int64_t chunk_rows, count;
 };
 
-/// About kBlocks blocks, which are whole waves of 132 multiprocessors, and no more, so that putting chunks
-/// together stays short; none with less than a few rows for each of its threads. Chunks are multiples of what
-/// the threads of a block hold at a time, for columns packed or not.
+/// About kBlocks blocks, in whole waves of 132 multiprocessors. More would make combining the chunks longer.
+/// Each thread gets at least a few rows. Chunks are multiples of what a block's threads hold at a time, for
+/// packed columns or not.
 inline RowChunks row_chunks(std::int64_t rows, std::int64_t cols) {
   constexpr std::int64_t kBlocks = 8 * 132, kTileCols = 256, kLeastElems = 64 * kTileCols;
   const std::int64_t width = cols < kTileCols ? (cols > 0 ? cols : 1) : kTileCols;
@@ -34,7 +34,7 @@ int column_lanes(std::int64_t cols) {
   return lanes;
 }
 
-/// Launches `kernel` with a block for every chunk and tile of columns, neighbouring tiles first.
+/// Launches `kernel` with one block per chunk and tile of columns, neighbouring tiles first.
 template <int N, class... Params, class... Args>
 void launch_column_tiles(const KernelContext& exec, const char* op, const RowChunks& chunks,
                          void (*kernel)(Params...), Args&&... args) {
@@ -45,11 +45,11 @@ void launch_column_tiles(const KernelContext& exec, const char* op, const RowChu
          kernel, std::forward<Args>(args)...);
 }
 
-/// In which order blocks, which start in the order of their numbers, take the rows. A pass that begins where
-/// the one before ended finds the last rows in the cache of the card.
+/// The order in which blocks, which start in the order of their indices, process the rows. A pass that begins
+/// where the previous one ended finds the last rows in the card's cache.
 enum class Order : std::uint8_t { kFirstToLast, kLastToFirst };
 
-/// The running thread's share of its block's tile.
+/// The calling thread's share of its block's tile.
 struct TileShare {
   std::int64_t chunk;
   std::int64_t tile_col;     // the block's first
@@ -59,7 +59,7 @@ struct TileShare {
   int step;
   bool has_columns;
 
-  /// Rows of the block's threads `y`.
+  /// Rows of the block's threads with threadIdx.y = `y`.
   __device__ int rows_of(int y) const { return rows / step + (y < rows % step ? 1 : 0); }
 };
 
@@ -81,7 +81,7 @@ __device__ inline TileShare tile_share(const RowChunks& chunks) {
           .has_columns = col < chunks.cols};
 }
 
-/// A value of every thread and column of a block.
+/// One value for each thread and column of a block.
 template <int N>
 struct TileValues {
   alignas(16) float of[kThreads * N];
@@ -89,11 +89,11 @@ struct TileValues {
   __device__ void put(const float (&value)[N]) {
     store<N>(of + (threadIdx.y * blockDim.x + threadIdx.x) * N, value);
   }
-  /// That of the threads `y` for the block's column `c`.
+  /// The value of the threads with threadIdx.y = `y` for the block's column `c`.
   __device__ float at(int y, int c) const { return of[y * blockDim.x * N + c]; }
 };
 
-/// Calls run(c) for the columns c of the block's tile, of which a thread takes one at a time.
+/// Calls run(c) for the columns c of the block's tile. Each thread takes one column at a time.
 template <int N, class Run>
 __device__ inline void for_tile_columns(const RowChunks& chunks, const TileShare& own, const Run& run) {
   const int width = static_cast<int>(blockDim.x) * N;

@@ -1,11 +1,11 @@
 // Layer norm, backward. With xhat = (x - mean) rstd and g = gamma dy:
 //   dx = rstd (g - mean(g) - xhat mean(g xhat)),  dgamma = sum over rows of dy xhat,  dbeta = sum of dy.
 //
-// Rows of up to kMaxFusedCols elements are read once from memory by one kernel, whose warps keep their share
-// of dgamma and dbeta in registers. What a row's second pass needs it finds in the cache next to the cores:
-// kept in registers too it would leave room for one block a multiprocessor. Longer rows take a kernel for the
-// columns, then one for dx, which may overwrite dy.
-// Of RMS norm the mean pointer is null; there is no mean(g) and no dbeta.
+// One kernel reads rows of up to kMaxFusedCols elements from memory once. Its warps keep their share of
+// dgamma and dbeta in registers. The second pass over a row reads the L1 cache. Keeping the row in registers
+// would leave room for only one block per multiprocessor. Longer rows use one kernel for the columns and one
+// for dx, which may overwrite dy. For RMS norm the mean pointer is null, and there is no mean(g) and no
+// dbeta.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -19,9 +19,9 @@ namespace trireme::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr std::int64_t kFusedRows = 32;  // of a block of the fused kernel
+constexpr std::int64_t kFusedRows = 32;  // per block of the fused kernel
 constexpr int kMaxFusedCols = 2048;
-// Blocks of it on a multiprocessor at once, for lanes with so many columns: as registers allow.
+// Blocks of it per multiprocessor, for lanes with this number of columns: as registers allow.
 constexpr int blocks_for(int lane_cols) {
   return lane_cols <= 32 ? 2 : 1;
 }
@@ -76,7 +76,7 @@ __device__ void store_dx(const Pointers<T>& p, std::int64_t at, const Elements<N
   store<N>(p.dx + at, dx);
 }
 
-// Adds the warps' sums in order and writes the chunk's.
+// Adds the warps' sums in order and writes the sum of the chunk.
 template <int N>
 __device__ void store_partials(float (&shared)[kWarps][kWarp * N], const float (&sum)[N], float* out,
                                std::int64_t cols, std::int64_t first_col) {
@@ -93,7 +93,7 @@ __device__ void store_partials(float (&shared)[kWarps][kWarp * N], const float (
   }
 }
 
-// A lane owns columns (p * kWarp + lane) * N of p < P.
+// A lane owns columns (p * kWarp + lane) * N for p < P.
 template <class T, int N, int P>
 __global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
     layer_norm_bwd_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
   }
 }
 
-// A thread a column of a chunk of kChunkRows rows.
+// One thread per column of a chunk of kChunkRows rows.
 template <class T>
 __global__ void layer_norm_bwd_columns_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
   const std::int64_t col = std::int64_t{blockIdx.y} * kThreads + threadIdx.x;
@@ -156,7 +156,7 @@ __global__ void layer_norm_bwd_columns_kernel(Pointers<T> p, std::int64_t rows, 
   out[cols + col] = dbeta;
 }
 
-// A warp a row.
+// One warp per row.
 template <class T, int N>
 __global__ void __launch_bounds__(kWarps* kWarp)
     layer_norm_bwd_dx_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
@@ -188,7 +188,7 @@ void run_fused(const KernelContext& exec, const Pointers<T>& p, std::int64_t row
          layer_norm_bwd_kernel<T, N, P>, p, rows, cols);
 }
 
-// Few registers for few columns: P is what the row needs, in six sizes.
+// Keeps registers low for few columns: P is chosen from six sizes to fit the row.
 template <class T>
 void run_fused(const KernelContext& exec, const Pointers<T>& p, std::int64_t rows, std::int64_t cols,
                bool packed) {

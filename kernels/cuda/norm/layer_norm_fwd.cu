@@ -1,4 +1,4 @@
-// Layer norm (Ba et al. 2016) and RMS norm (Zhang & Sennrich 2019), forward: a warp a row.
+// Layer norm (Ba et al. 2016) and RMS norm (Zhang & Sennrich 2019), forward. One warp per row.
 #include <cassert>
 
 #include "kernels/cuda/launch.cuh"
@@ -11,8 +11,7 @@ namespace {
 
 constexpr int kRowsPerBlock = 4;
 
-// The row is read three times, of RMS norm (mean_out null) twice; after the first it comes from the cache
-// next to the cores.
+// The row is read three times; for RMS norm (mean_out null), twice. All but the first read hit the L1 cache.
 template <class T, int N>
 __global__ void __launch_bounds__(kRowsPerBlock* kWarp)
     layer_norm_fwd_kernel(const T* x, const T* gamma, const T* beta, T* y, float* mean_out, float* rstd_out,

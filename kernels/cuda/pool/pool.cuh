@@ -1,4 +1,5 @@
-// Shared by the pools: a window sliding over NHWC images, a thread a few neighbouring channels of a pixel.
+// Shared by the pools: a window that slides over NHWC images. A thread has a few neighbouring channels of a
+// pixel.
 #pragma once
 
 #include <cassert>
@@ -11,11 +12,11 @@ namespace trireme::cuda {
 struct PoolImages {
   std::int64_t images;
   int channels;
-  int height, width, out_height, out_width;  // fewer than 2^31 elements an image
+  int height, width, out_height, out_width;  // fewer than 2^31 elements per image
   int window_height, window_width, stride, padding;
 };
 
-/// `x` [B, H, W, C] is what the window slides over, `y` what comes of it.
+/// The window slides over `x` [B, H, W, C] and gives `y`.
 inline PoolImages pool_images(const Shape& x, const Shape& y, const PoolWindow& window) {
   assert(x.rank() == 4 && y.rank() == 4 && x[0] == y[0] && x[3] == y[3]);
   assert(y[1] == (x[1] + 2 * window.padding - window.height) / window.stride + 1);
@@ -35,13 +36,13 @@ inline PoolImages pool_images(const Shape& x, const Shape& y, const PoolWindow& 
           .padding = static_cast<int>(window.padding)};
 }
 
-/// The pixel and channels of a thread, N channels a thread.
+/// The pixel and the first of the N channels of a thread.
 struct PoolPlace {
   std::int64_t image;
   int channel, row, col;
 };
 
-/// The grid of kernels whose threads find a place each: x within an image, y along the images.
+/// The grid of kernels whose threads handle one place each: x within an image, y along the images.
 template <int N>
 dim3 pool_grid(const PoolImages& p, int height, int width) {
   constexpr std::int64_t kMostY = 65535;
@@ -50,7 +51,7 @@ dim3 pool_grid(const PoolImages& p, int height, int width) {
   return grid;
 }
 
-/// Calls body(place) for those of the running thread, one an image.
+/// Calls body(place) for the places of the calling thread, one per image.
 template <int N, class Body>
 __device__ inline void for_each_place(const PoolImages& p, int height, int width, Body body) {
   const unsigned packs = static_cast<unsigned>(p.channels) / N;  // all of one pixel
@@ -64,13 +65,13 @@ __device__ inline void for_each_place(const PoolImages& p, int height, int width
   for (; place.image < p.images; place.image += gridDim.y) body(place);
 }
 
-/// Where a place's elements are in images of these extents.
+/// The offset of a place's elements in images of these extents.
 __device__ inline std::int64_t offset_of(const PoolImages& p, const PoolPlace& place, int height, int width) {
   return place.image * height * width * p.channels + (place.row * width + place.col) * p.channels +
          place.channel;
 }
 
-/// Calls body(offset in x, place within the window) for the pixels of an output's window that lie within the
+/// Calls body(offset in x, index within the window) for the pixels of an output's window that are inside the
 /// image, in order.
 template <class Body>
 __device__ inline void for_each_input(const PoolImages& p, const PoolPlace& out, Body body) {
@@ -86,8 +87,8 @@ __device__ inline void for_each_input(const PoolImages& p, const PoolPlace& out,
   }
 }
 
-/// Calls body(offset in y, place within that window) for the outputs whose windows hold an input, in order:
-/// so gradients are gathered, and nothing is added by two threads.
+/// Calls body(offset in y, index within that window) for the outputs whose windows contain an input, in
+/// order. Gradients are gathered this way, so no two threads add to the same element.
 template <class Body>
 __device__ inline void for_each_output(const PoolImages& p, const PoolPlace& in, Body body) {
   const std::int64_t image = in.image * p.out_height * p.out_width * p.channels;

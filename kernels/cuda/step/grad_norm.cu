@@ -1,4 +1,4 @@
-// See [Note: gradient norm] in kernels/backend.h.
+// See [Note: gradient norm] in kernels/backend_step_ops.h.
 #include <cassert>
 
 #include "kernels/cuda/launch.cuh"
@@ -9,7 +9,7 @@
 namespace trireme::cuda {
 namespace {
 
-constexpr int kBlocksPerGroup = 8;  // norm blocks, a warp each, of one group of threads
+constexpr int kBlocksPerGroup = 8;  // norm blocks, one warp each, per thread block
 
 template <class T, int N>
 __global__ void squared_norm_blocks_kernel(const T* x, float* partials, std::int64_t num_blocks) {
@@ -30,7 +30,7 @@ __global__ void squared_norm_blocks_kernel(const T* x, float* partials, std::int
 
 constexpr int kSumThreads = 1024;
 
-// One block; the order is fixed by the number of partials.
+// One block. The number of partials fixes the order.
 __global__ void __launch_bounds__(kSumThreads)
     clip_coefficient_kernel(const float* partials, std::int64_t n, float max_norm, float* norm_out,
                             float* clip, const float* gradient_scale) {

@@ -1,4 +1,4 @@
-// One thread of a warp: a step's outcome is five scalars.
+// Runs on one thread: a step's outcome is five scalars.
 #include <cassert>
 
 #include "kernels/cuda/launch.cuh"

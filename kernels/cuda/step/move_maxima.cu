@@ -7,7 +7,7 @@
 namespace trireme::cuda {
 namespace {
 
-// A thread a history.
+// One thread per history.
 __global__ void move_maxima_kernel(float* histories, std::int64_t n, const float* samples, std::int64_t rows,
                                    std::int64_t columns, std::int32_t* num_clipped,
                                    const std::int32_t* skip) {

@@ -1,4 +1,4 @@
-// What Muon computes beside matrix products. Every scalar that changes from step to step is read on the card.
+// The parts of Muon other than matrix products. Scalars that change from step to step are read on the card.
 #include <cassert>
 
 #include "kernels/cuda/launch.cuh"
@@ -33,7 +33,7 @@ __global__ void muon_momentum_kernel(MuonPointers<G> p, float momentum, bool nes
 
 constexpr int kSumThreads = 1024;
 
-// One block; the order is fixed by the number of partials.
+// One block. The number of partials fixes the order.
 __global__ void __launch_bounds__(kSumThreads)
     inverse_norm_kernel(const float* partials, std::int64_t n, float epsilon, float* factor) {
   __shared__ double shared[kSumThreads / kWarp];
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kSumThreads)
   sum = block_sum<kSumThreads>(sum, shared);
   if (threadIdx.x != 0) return;
   const double norm = sqrt(sum), least = epsilon;
-  *factor = static_cast<float>(1.0 / (norm < least ? least : norm));  // of NaN it is NaN
+  *factor = static_cast<float>(1.0 / (norm < least ? least : norm));  // NaN gives NaN
 }
 
 __global__ void scale_add_identity_kernel(const float* x, float* y, float scale, float identity,

@@ -1,4 +1,4 @@
-// Parameter updates, one launch a call. Every scalar that changes from step to step is read on the card.
+// Parameter updates, one launch per call. Scalars that change from step to step are read on the card.
 #include <algorithm>
 #include <cassert>
 
@@ -9,7 +9,8 @@
 namespace trireme::cuda {
 namespace {
 
-// Enough blocks to fill any card; each goes on with a stride, so that the scalars are computed seldom.
+// Enough blocks to fill any card. Each block strides over the rest, so that the scalars are computed few
+// times.
 constexpr std::int64_t kMaxBlocks = 4096;
 
 template <class G>
@@ -49,7 +50,7 @@ __device__ inline void store_working(W* working, const float (&param)[N], float 
   store<N>(working, centered);
 }
 
-// W is the element type of the working copy, G of the gradient, N the elements of one access.
+// W is the element type of the working copy, G of the gradient; N is the number of elements per access.
 template <class W, class G, int N>
 __global__ void __launch_bounds__(kThreads)
     adamw_kernel(AdamWPointers<G> p, AdamWConstants a, W* working, std::int64_t n) {
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kThreads)
       const float c = a.beta1 * m[k] + (1.0f - a.beta1) * g;
       m[k] = a.beta2 * m[k] + (1.0f - a.beta2) * g;
       param[k] -= decay * param[k];
-      param[k] -= c > 0.0f ? lr : c < 0.0f ? -lr : c;  // 0 and NaN as they are
+      param[k] -= c > 0.0f ? lr : c < 0.0f ? -lr : c;  // 0 and NaN pass through
     }
     store<N>(p.exp_avg + i, m);
     store<N>(p.param + i, param);
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int k = 0; k < N; ++k) g[k] = clip * g[k] + a.weight_decay * param[k];
     if (p.buffer != nullptr) {
       float buffer[N];
-      load<N>(p.buffer + i, buffer);  // undefined in the first step, and not used then
+      load<N>(p.buffer + i, buffer);  // undefined and unused in the first step
 #pragma unroll
       for (int k = 0; k < N; ++k) {
         buffer[k] = first_step ? g[k] : a.momentum * buffer[k] + g[k];
@@ -165,7 +166,7 @@ dim3 grid_for(std::int64_t n, int elems) {
   return grid_of(std::min(kMaxBlocks, ceil_div(n, std::int64_t{kThreads} * elems)));
 }
 
-// Calls run(W{}, G{}) with the element types of the working copy, if there is one, and of the gradient.
+// Calls run(W{}, G{}) with the element types of the working copy (fp32 without one) and of the gradient.
 template <class F>
 void for_types(const char* op, ConstTensorView working, ConstTensorView grad, F run) {
   const DType dtype = working.defined() ? working.dtype : DType::kFloat32;
