@@ -18,7 +18,7 @@ struct KernelContext {
   Allocator* allocator = nullptr;  // for MemoryCategory::kWorkspace
 };
 
-/// How a kernel stores a gradient into memory that outlives the call.
+/// Store mode of a kernel for a gradient in memory that outlives the call.
 enum class GradientMode : std::uint8_t {
   kIgnore,      // not needed; the view is undefined
   kOverwrite,   // view = gradient

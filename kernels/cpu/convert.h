@@ -28,8 +28,8 @@ const float* read(ConstTensorView x, std::int64_t first, std::int64_t count, flo
 /// x[0, count) + by, in `buffer`, which may be x. Returns x itself if `by` is 0.
 const float* shifted(const float* x, float by, std::int64_t count, float* buffer);
 
-/// Where a kernel puts y[first ...) for write(): in y itself if y is fp32, else in `buffer`. Null where y is
-/// undefined.
+/// Destination for the values of y[first ...) before write(): y itself if y is fp32, else `buffer`. Null
+/// where y is undefined.
 float* place(TensorView y, std::int64_t first, float* buffer);
 
 /// y[first, first + count) = values, rounded. Does nothing if `values` already points there.

@@ -10,7 +10,7 @@
 namespace trireme::cuda {
 namespace {
 
-/// How the ReLU's mask is computed.
+/// Source of the ReLU's mask.
 enum class Passes : std::uint8_t {
   kAll,    // no ReLU
   kFromX,  // the recomputed result is positive
