@@ -1,5 +1,5 @@
-// BERT (Devlin et al. 2019) as blocks: embedding, post-norm transformer blocks, and a head of masked language
-// modelling or of classification.
+// BERT (Devlin et al. 2019) as blocks: embedding, post-norm transformer blocks, and a head for masked
+// language modelling or for classification.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,21 @@ struct BertConfig {
   std::int64_t vocab = 30522;
   std::int64_t seq_len = 512;  // longest context: rows of the position table
   float dropout = 0.0f;        // on embeddings, attention probabilities and both residual branches
-  std::int64_t classes = 0;    // of documents; 0: masked language modelling
-  /// Of the layers; a power of two that divides heads: [Note: tensor chunks] in runtime/parameter_slice.h.
+  std::int64_t classes = 0;    // number of document classes; 0: masked language modelling
+  /// The layers' tensor chunks, a power of two that divides heads: [Note: tensor chunks] in
+  /// runtime/parameter_slice.h.
   int tensor_chunks = 1;
 };
 
-/// "tiny": that of Turc et al. 2019, for CPUs. "base", "large": the uncased ones of Devlin et al.
+/// "tiny" is from Turc et al. 2019, for CPUs. "base" and "large" are the uncased models of Devlin et al.
 inline constexpr std::string_view kBertSizes[] = {"tiny", "base", "large"};
 
-/// Throws Error(kInvalidInput) for a size that is none of kBertSizes.
+/// Throws Error(kInvalidInput) for a size that is not in kBertSizes.
 BertConfig bert_config_for_size(std::string_view size);
 
-/// layers + 2 blocks: "embedding", "blocks.0" ..., "head", the one thing that depends on the task. Weights
-/// are normal(0, 0.02), norms one, biases zero. The GELU is exact. Throws Error(kInvalidInput) when heads
-/// does not divide hidden, or tensor_chunks heads.
+/// layers + 2 blocks: "embedding", "blocks.0" ..., "head". Only the head depends on the task. Weights are
+/// normal(0, 0.02), norms one, biases zero. The GELU is exact. Throws Error(kInvalidInput) if heads does not
+/// divide hidden, or tensor_chunks does not divide heads.
 BlockList build_bert(const BertConfig& config);
 
 }  // namespace trireme

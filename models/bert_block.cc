@@ -52,7 +52,7 @@ BertBlock::Linear BertBlock::declare_linear(const std::string& key, std::int64_t
   ParameterSpec bias{.name = key + ".bias", .shape = {out}, .init = Initializer::zeros(), .decay = false};
   if (slice.dim == CutDim::kRows) return {.weight = weight, .bias = declare(slice_of(bias, slice))};
   if (slice.chunk > 0) return {.weight = weight, .bias = {}};
-  bias.slice.chunk = slice.chunk;  // whole, and of the first chunk
+  bias.slice.chunk = slice.chunk;  // a whole parameter, stored with the first chunk
   return {.weight = weight, .bias = declare(std::move(bias))};
 }
 

@@ -19,15 +19,16 @@ struct BertBlockConfig {
 class BertBlock final : public Block {
  public:
   BertBlock(std::string name, const BertBlockConfig& config);
-  /// [B, T, C] -> [B, T, C]. Every token sees all T, or with key bounds [B, T, 2], which are handed on, its
-  /// document.
+  /// [B, T, C] -> [B, T, C]. Each token attends to all T, or with key bounds [B, T, 2] to its document. Key
+  /// bounds are passed on to the next layer.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
   struct Linear {
     ParamRef weight, bias;
   };
-  /// Of one chunk. The row-parallel layers, `attention_out` and `down`, have a bias in the first chunk alone.
+  /// The parameters of one chunk. Only the first chunk has biases of the row-parallel layers `attention_out`
+  /// and `down`.
   struct Chunk {
     Linear qkv, attention_out, up, down;
   };

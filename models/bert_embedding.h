@@ -12,14 +12,14 @@ struct BertEmbeddingConfig {
   std::int64_t vocab = 1, hidden = 1;
   std::int64_t positions = 1;
   float dropout = 0.0f;
-  int layer_chunks = 1;  // tensor chunks of the blocks behind it
+  int layer_chunks = 1;  // tensor chunks of the following blocks
 };
 
 class BertEmbedding final : public Block {
  public:
   explicit BertEmbedding(const BertEmbeddingConfig& config);
-  /// tokens [B, T] int32, T <= positions -> [B, T, C]; of rows of documents also their key bounds, which each
-  /// layer hands to the next: layers see no batch.
+  /// tokens [B, T] int32, T <= positions -> [B, T, C]. For rows of documents, also outputs their key bounds.
+  /// Each layer passes these to the next, because layers do not see the batch.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

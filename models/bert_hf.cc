@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// The body is the same in all of them; tensors of the other heads are left out by name.
+// The body is the same in all of these classes. Tensors of other heads are left out by name.
 constexpr std::array<std::string_view, 9> kClasses{kBertHfClassifier,
                                                    "BertForMaskedLM",
                                                    "BertForPreTraining",
@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 9> kClasses{kBertHfClassifier,
                                                    "BertForMultipleChoice",
                                                    "BertForQuestionAnswering"};
 
-// Where config.json is not of a classifier, or the pooler is not read.
+// Ignored where config.json is not a classifier's, or the pooler is not read.
 constexpr std::string_view kOtherHeads[] = {"num_labels", "_num_labels", "id2label", "label2id",
                                             "problem_type"};
 constexpr std::string_view kOldPooler[] = {
@@ -31,11 +31,11 @@ constexpr std::string_view kOldPooler[] = {
 constexpr HfIdleKeys kIdle[] = {{"classes of a head that the folder does not have", kOtherHeads},
                                 {"what no version of transformers' BERT reads", kOldPooler}};
 
-// kBertNormEpsilon as it is written: widened to double, it has other digits.
+// kBertNormEpsilon as a decimal; the float widened to double has other digits.
 constexpr double kShownNormEpsilon = 1e-12;
 static_assert(static_cast<float>(kShownNormEpsilon) == kBertNormEpsilon);
 
-/// 0: config.json is of no classifier.
+/// 0 if config.json is not a classifier's.
 std::int64_t num_classes(const HfConfig& config) {
   const std::string saved_class = config.architecture(kClasses);
   if (saved_class == kBertHfClassifier) {
@@ -47,7 +47,7 @@ std::int64_t num_classes(const HfConfig& config) {
 
 struct Linear {
   const char *ours, *theirs;
-  int in, out;  // widths, in those of the residual stream
+  int in, out;  // widths, as multiples of the residual stream's
 };
 constexpr Linear kLinears[] = {{"attention.out", "attention.output.dense", 1, 1},
                                {"mlp.up", "intermediate.dense", 1, 4},
@@ -103,7 +103,7 @@ nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
       {"position_embedding_type", "absolute"},
       {"is_decoder", false},
       {"tie_word_embeddings", true}};
-  if (config.classes > 0) {  // transformers counts its labels by their names
+  if (config.classes > 0) {  // transformers derives the number of labels from their names
     set_labels(json, config.classes, {});
     json["problem_type"] = "single_label_classification";
   }

@@ -19,7 +19,7 @@ void check_config(const CctConfig& c) {
       c.layers >= 1 && c.hidden >= 1 && c.heads >= 1 && c.ffn >= 1 && c.classes >= 1 && c.image_size >= 1,
       "cct: layers {}, hidden {}, heads {}, ffn {}, classes {} and image_size {} must all be positive",
       c.layers, c.hidden, c.heads, c.ffn, c.classes, c.image_size);
-  constexpr std::int64_t kMaxLayers = 10000, kMaxConvs = 16;  // the former: see build_gpt
+  constexpr std::int64_t kMaxLayers = 10000, kMaxConvs = 16;  // for kMaxLayers see build_gpt
   TRIREME_CHECK(c.layers <= kMaxLayers, "cct: {} layers are more than the {} that are supported", c.layers,
                 kMaxLayers);
   TRIREME_CHECK(c.convs >= 1 && c.convs <= kMaxConvs, "cct: {} convolutions are not 1 to {}", c.convs,
@@ -35,7 +35,7 @@ void check_config(const CctConfig& c) {
 
 std::int64_t CctConfig::side() const {
   std::int64_t side = image_size;
-  for (std::int64_t i = 0; i < convs; ++i) side = (side - 1) / 2 + 1;  // a window of 3, stride 2, padding 1
+  for (std::int64_t i = 0; i < convs; ++i) side = (side - 1) / 2 + 1;  // window 3, stride 2, padding 1
   return side;
 }
 

@@ -1,4 +1,4 @@
-// The class token of a sequence: its first.
+// Extracts the class token of a sequence, which is the first token.
 #pragma once
 
 #include "runtime/context.h"

@@ -1,4 +1,4 @@
-// A convolution without bias and the batch norm behind it: what residual networks are made of.
+// A convolution without bias followed by batch norm, the unit of residual networks.
 #pragma once
 
 #include "runtime/block.h"
@@ -13,7 +13,7 @@ struct ConvNormConfig {
   ConvGeometry geometry;
 };
 
-/// Handles of both.
+/// Parameters and statistics of both.
 struct ConvNorm {
   ParamRef weight, gamma, beta;
   StatisticRef mean, variance;
@@ -23,7 +23,7 @@ struct ConvNorm {
   Tensor operator()(Context& ctx, const Tensor& x, Rectify rectify, const Tensor& residual = {}) const;
 };
 
-/// A block of such pairs.
+/// A block that consists of convolution and norm pairs.
 class ConvNormBlock : public Block {
  protected:
   using Block::Block;

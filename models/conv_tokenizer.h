@@ -1,4 +1,4 @@
-// CCT's tokenizer: convolutions of 3 x 3 pixels with ReLU, each with a max pool that halves the image; then
+// CCT's tokenizer: 3 x 3 convolutions with ReLU, each followed by a max pool that halves the image; then
 // positions.
 #pragma once
 
@@ -17,7 +17,7 @@ class ConvTokenizer final : public Block {
 
  private:
   float dropout_;
-  std::vector<ParamRef> weights_;  // of the convolutions, which have no biases
+  std::vector<ParamRef> weights_;  // of the convolutions, which have no bias
   ParamRef positions_;
 };
 

@@ -1,4 +1,4 @@
-// BERT's head of classification: the pooler, and a class for each document.
+// BERT's classification head: the pooler, and a class for each document.
 #pragma once
 
 #include "runtime/block.h"
@@ -11,13 +11,13 @@ struct DocumentClassHeadConfig {
   int layer_chunks = 1;  // tensor chunks of the blocks before it
 };
 
-/// A document is read at its first token, wherever that is in the row: there its target is, and all other
-/// tokens have none. So packed rows need nothing of their own. The pooler runs for the other tokens, too, at
-/// 1 / (12 layers) of the model's arithmetic.
+/// Classifies a document at its first token, wherever that is in the row. Only this token has a target, so
+/// packed rows need no special handling. The pooler also runs for the other tokens, which costs 1 / (12
+/// layers) of the model's arithmetic.
 class DocumentClassHead final : public Block {
  public:
   explicit DocumentClassHead(const DocumentClassHeadConfig& config);
-  /// [B, T, C] -> the loss over batch.targets [B, T], or the logits [B, T, classes] when there are none.
+  /// [B, T, C] -> the loss over batch.targets [B, T], or without targets the logits [B, T, classes].
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

@@ -1,4 +1,4 @@
-// What the encoders of transformers (BERT, ViT) have in common in Hugging Face's format.
+// Common parts of the transformers encoders (BERT, ViT) in Hugging Face's format.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace trireme {
 
-/// A table between our names and theirs, filled in from the first block to the last.
+/// A table that maps our tensor names to theirs, filled from the first block to the last.
 class EncoderHfTable {
  public:
   explicit EncoderHfTable(std::int64_t hidden) : hidden_(hidden) {}
@@ -22,8 +22,8 @@ class EncoderHfTable {
   /// Weight [out, in] and bias [out].
   void add_linear(const std::string& ours, const std::string& theirs, std::int64_t in, std::int64_t out);
 
-  /// Projections of queries, keys and values: `weight` [3 hidden, hidden] and `bias` [3 hidden] of ours, and
-  /// theirs one by one below `theirs`, such as "bert.encoder.layer.0.attention.self.".
+  /// Projections of queries, keys and values. Ours are `weight` [3 hidden, hidden] and `bias` [3 hidden];
+  /// theirs are separate tensors below `theirs`, such as "bert.encoder.layer.0.attention.self.".
   void add_qkv(std::string weight, std::string bias, const std::string& theirs);
 
   std::vector<HfTensor> tensors;

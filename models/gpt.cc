@@ -28,8 +28,7 @@ BlockList build_gpt(const GptConfig& config) {
                     config.seq_len >= 1,
                 "gpt: layers {}, hidden {}, heads {}, vocab {} and seq_len {} must all be positive",
                 config.layers, config.hidden, config.heads, config.vocab, config.seq_len);
-  // Far beyond any published network; what a slip of the finger asks for must not fill the machine with
-  // blocks.
+  // A typing error must not fill memory with blocks. The limit is far above any published network.
   constexpr std::int64_t kMaxLayers = 10000;
   TRIREME_CHECK(config.layers <= kMaxLayers, "gpt: {} layers are more than the {} that are supported",
                 config.layers, kMaxLayers);

@@ -27,7 +27,7 @@ constexpr std::string_view kExecution[] = {"reorder_and_upcast_attn"};
 constexpr HfIdleKeys kIdle[] = {{"heads that a language model does not have", kOtherHeads},
                                 {"the order of the same products", kExecution}};
 
-/// A size under its own name or the one that all of transformers shares.
+/// A size under its GPT-2 key, or under the key that all of transformers shares.
 std::int64_t size_of(const HfConfig& config, const char* key, const char* shared_key) {
   if (!config.has(key) && config.has(shared_key)) return config.count(shared_key);
   const std::int64_t size = config.count(key);
@@ -43,7 +43,7 @@ constexpr Norm kNorms[] = {{"norm1", "ln_1"}, {"norm2", "ln_2"}};
 
 struct Linear {
   const char *ours, *theirs;
-  int in, out;  // widths, in those of the residual stream
+  int in, out;  // widths, as multiples of the residual stream's
 };
 constexpr Linear kLinears[] = {{"attention.qkv", "attn.c_attn", 1, 3},
                                {"attention.out", "attn.c_proj", 1, 1},
@@ -88,7 +88,7 @@ GptConfig gpt_from_hf(const HfConfig& config) {
                       .tied = config.flag("tie_word_embeddings", true)};
   config.architecture(kClasses);
   const auto activation = config.text("activation_function", "gelu_new");
-  // Two names of one function.
+  // Both names denote the same function.
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
     config.refuse("activation_function", "\"gelu_new\"");
   }
@@ -97,7 +97,7 @@ GptConfig gpt_from_hf(const HfConfig& config) {
   config.expect("scale_attn_weights", true);
   config.expect("scale_attn_by_inverse_layer_idx", false);
   config.expect("add_cross_attention", false);
-  if (config.has("n_ctx")) config.expect("n_ctx", gpt.seq_len);  // of old versions: the extent of the mask
+  if (config.has("n_ctx")) config.expect("n_ctx", gpt.seq_len);  // in old versions: the size of the mask
   config.settle(kIdle);
   return gpt;
 }

@@ -17,7 +17,7 @@ struct LlamaBlockConfig {
   std::int64_t ffn = 8192;
   RopeFrequencies rope;
   float init_stddev = 0.02f;
-  float residual_stddev = 0.02f;  // of the two projections into the residual stream
+  float residual_stddev = 0.02f;  // for both projections into the residual stream
   int chunks = 1;                 // the tensor_chunks of the model: see [Note: tensor chunks]
 };
 

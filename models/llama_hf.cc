@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr double kEpsilon = 1e-5;       // of RMS norms
-constexpr double kTheirEpsilon = 1e-6;  // where config.json does not say
+constexpr double kTheirEpsilon = 1e-6;  // default of config.json
 constexpr std::int64_t kMaxContext = 2048;
 
 constexpr std::array<std::string_view, 2> kClasses{"LlamaForCausalLM", "LlamaModel"};
@@ -60,7 +60,7 @@ struct Rope {
   }
 };
 
-/// The base of the positions: in the object, and in older files beside it.
+/// The rotary base: in the object, or next to it in older files.
 double read_theta(const HfConfig& config, const HfConfig& rope, const std::string& form) {
   constexpr double kDefault = 10000.0;
   if (!rope.has("rope_theta")) return config.positive("rope_theta", kDefault);
@@ -71,7 +71,7 @@ double read_theta(const HfConfig& config, const HfConfig& rope, const std::strin
   return theta;
 }
 
-/// The object `form`, one of two names for it, and what older files have beside it.
+/// Reads the object `form`, which has one of two names, and the keys that older files have next to it.
 Rope read_rope(const HfConfig& config, const std::string& form) {
   const HfConfig rope = config.object(form);
   Rope read{.theta = read_theta(config, rope, form), .scaling = {}};
@@ -95,7 +95,7 @@ Rope read_rope(const HfConfig& config, const std::string& form) {
   return read;
 }
 
-/// Versions of transformers differ in which of the two forms they follow.
+/// Reads either form; versions of transformers differ in which one they use.
 Rope read_rope(const HfConfig& config) {
   config.expect("partial_rotary_factor", 1.0);
   if (!config.has("rope_parameters")) return read_rope(config, "rope_scaling");

@@ -1,5 +1,5 @@
-// Llama in the format of Hugging Face's transformers: its config.json, the names of its tensors. Both sides
-// turn the halves of a head, so rotary positions need no permutation.
+// Llama in the format of Hugging Face's transformers: config.json and tensor names. Both sides pair the two
+// halves of a head in rotary positions, so no permutation is needed.
 #pragma once
 
 #include "models/llama.h"
@@ -10,15 +10,15 @@ namespace trireme {
 
 inline constexpr const char* kLlamaHfType = "llama";  // model_type of config.json
 
-/// The shape, with a context of at most 2048 tokens, as those of llama_config_for_size() have. Throws
-/// Error(kInvalidInput) for a number that makes no sense, Error(kUnsupported) naming the key of what
-/// build_llama() does not compute.
+/// The shape, with a context of at most 2048 tokens, as in llama_config_for_size(). Throws
+/// Error(kInvalidInput) for an invalid number, and Error(kUnsupported) naming the key if build_llama() does
+/// not support a value.
 LlamaConfig llama_from_hf(const HfConfig& config);
 
-/// config.json of llama_to_hf(). Every value of `config` that a forward pass depends on is in it.
+/// config.json of llama_to_hf(). Contains every value of `config` that affects a forward pass.
 nlohmann::ordered_json llama_hf_config(const LlamaConfig& config);
 
-/// LlamaForCausalLM of this shape.
+/// A LlamaForCausalLM of this shape.
 HfModel llama_to_hf(const LlamaConfig& config);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// BERT's head of masked language modelling: a transform, logits with the token table, and the loss.
+// BERT's head for masked language modelling: a transform, logits from the token table, and the loss.
 #pragma once
 
 #include "runtime/block.h"
@@ -7,9 +7,9 @@ namespace trireme {
 
 class MaskedTokenHead final : public Block {
  public:
-  /// `layer_chunks`: tensor chunks of the blocks before it.
+  /// `layer_chunks` is the number of tensor chunks of the preceding blocks.
   MaskedTokenHead(std::int64_t vocab, std::int64_t hidden, int layer_chunks = 1);
-  /// [B, T, C] -> the loss over batch.targets, or the logits [B, T, V] when there are none.
+  /// [B, T, C] -> the loss over batch.targets, or without targets the logits [B, T, V].
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

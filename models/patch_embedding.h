@@ -9,8 +9,8 @@ namespace trireme {
 class PatchEmbedding final : public Block {
  public:
   explicit PatchEmbedding(const VitConfig& config);
-  /// batch.inputs [B, S, S, 3] -> [B, T, C]: the class token where the config pools by it, then the patches,
-  /// row by row.
+  /// batch.inputs [B, S, S, 3] -> [B, T, C]: the class token if the config pools by it, then the patches, row
+  /// by row.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

@@ -1,4 +1,4 @@
-// Residual networks (He et al. 2016) as blocks: stem, a block a residual unit, head with the loss. Parameters
+// Residual networks (He et al. 2016) as blocks: stem, one block per residual unit, head with loss. Parameters
 // and running statistics have torchvision's names and shapes.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace trireme {
 struct ResNetConfig {
   /// The layers before the first unit.
   enum class Stem : std::uint8_t {
-    kImageNet,  // a convolution of 7 x 7 pixels, stride 2, and a max pool, stride 2
-    kCifar,     // a convolution of 3 x 3 pixels
+    kImageNet,  // a 7 x 7 convolution and a max pool, each with stride 2
+    kCifar,     // a 3 x 3 convolution
   };
   Stem stem = Stem::kImageNet;
   bool bottleneck = true;
@@ -23,15 +23,15 @@ struct ResNetConfig {
                                      3};  // of each stage; a stage halves the image and doubles the width
   std::int64_t width = 64;                // of the first stage
   std::int64_t classes = 1000;
-  float label_smoothing = 0.0f;  // of the loss in training
+  float label_smoothing = 0.0f;  // in training
 };
 
-/// The first four for 224 x 224 pixels (stride 2 lies on the convolution of 3 x 3, as in torchvision), the
-/// last two for CIFAR's 32 x 32, with convolutions as shortcuts where the shape changes.
+/// The first four are for 224 x 224 pixels, with the stride on the 3 x 3 convolution, as in torchvision. The
+/// last two are for CIFAR's 32 x 32, with convolutional shortcuts where the shape changes.
 inline constexpr std::string_view kResNetNames[] = {"resnet18",  "resnet34", "resnet50",
                                                     "resnet101", "resnet20", "resnet56"};
 
-/// Nothing for a name that is none of kResNetNames.
+/// Empty for a name that is not in kResNetNames.
 std::optional<ResNetConfig> find_resnet_config(std::string_view name);
 
 /// 2 + units blocks: "stem", "layer1.0" ..., "fc". Images are [B, H, W, 3] fp32. Throws for numbers that are

@@ -1,4 +1,4 @@
-// The mean over the image, the classes and the loss.
+// Global average pool, classifier and loss.
 #pragma once
 
 #include "models/resnet.h"
@@ -9,7 +9,7 @@ namespace trireme {
 class ResNetHead final : public Block {
  public:
   ResNetHead(const ResNetConfig& config, std::int64_t channels);
-  /// [B, H, W, C] -> the loss over batch.targets, or the logits [B, classes] when there are none.
+  /// [B, H, W, C] -> the loss over batch.targets, or without targets the logits [B, classes].
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

@@ -1,4 +1,4 @@
-// The stem: turns images into channels, before the residual units.
+// The first layers of a residual network, before its units.
 #pragma once
 
 #include "models/conv_norm.h"

@@ -1,4 +1,4 @@
-// What a layer has the tensor ranks do together where they share the sequence: see [Note: sequence shards] in
+// The communication of a layer between tensor ranks that share the sequence: see [Note: sequence shards] in
 // runtime/tensor_axis.h.
 #pragma once
 
@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-/// Of x + attention(norm(x)), then x + mlp(norm(x)). Backward gathers the gradient of a sum's rows, gathers
-/// what its chunks have read again, scatters the gradient of that, and sums the norm's.
+/// For x + attention(norm(x)), then x + mlp(norm(x)). For each sum, backward does four calls. It gathers the
+/// rows of the sum's gradient, gathers the input of the chunks again, scatters the input's gradient, and sums
+/// the norm's.
 inline TensorCalls pre_norm_sequence_calls() {
   using enum TensorCall;
   return {
@@ -15,7 +16,7 @@ inline TensorCalls pre_norm_sequence_calls() {
       .backward = {kGatherRows, kGatherRows, kScatterSum, kSum, kGatherRows, kGatherRows, kScatterSum, kSum}};
 }
 
-/// Of norm(x + attention(x)), then norm(x + mlp(x)).
+/// For norm(x + attention(x)), then norm(x + mlp(x)).
 inline TensorCalls post_norm_sequence_calls() {
   using enum TensorCall;
   return {
@@ -23,7 +24,7 @@ inline TensorCalls post_norm_sequence_calls() {
       .backward = {kSum, kGatherRows, kGatherRows, kScatterSum, kSum, kGatherRows, kGatherRows, kScatterSum}};
 }
 
-/// Of a head that every rank has whole: it gathers its input, and backward gathers it again.
+/// For a head that every rank holds whole. Forward gathers its input, and backward gathers it again.
 inline TensorCalls whole_head_sequence_calls() {
   using enum TensorCall;
   return {.forward = {kGatherRows}, .backward = {kGatherRows}};

@@ -1,4 +1,4 @@
-// What tensor chunks a model's layers and vocabulary are cut into: see [Note: tensor chunks] in
+// The split of a model's layers and vocabulary into tensor chunks: see [Note: tensor chunks] in
 // runtime/parameter_slice.h.
 #pragma once
 
@@ -11,25 +11,26 @@
 
 namespace trireme {
 
-/// A dim of a model that groups of a sum cut.
+/// A dim of a model that the groups of a sum split.
 struct CutExtent {
   std::string_view name;
   std::int64_t size;
 };
 
-/// Throws Error(kInvalidInput), naming `model`, where `tensor_chunks` is no power of two, does not divide one
-/// of `extents`, or is more than 1 where `heads` is odd, so that no two ranks could share them.
+/// Throws Error(kInvalidInput) naming `model` if `tensor_chunks` is not a power of two, or does not divide
+/// one of `extents`. Also throws if it is more than 1 and `heads` is odd, because no two ranks could share
+/// the heads.
 void check_tensor_cut(std::string_view model, int tensor_chunks, const CutExtent& heads,
                       std::initializer_list<CutExtent> extents);
 
-/// Of layers of `heads` heads, which one chunk has whole: as many chunks as divide the heads, and in each the
-/// groups that are left of `tensor_chunks`, a power of two.
+/// The split of layers with `heads` heads, where each head belongs to one chunk. There are as many chunks as
+/// divide the heads. The rest of `tensor_chunks`, a power of two, becomes groups within each chunk.
 inline ops::ChunkCut layer_cut(int tensor_chunks, std::int64_t heads) {
   const auto chunks = static_cast<int>(std::gcd(std::int64_t{tensor_chunks}, heads));
   return {.chunks = chunks, .groups = tensor_chunks / chunks};
 }
 
-/// `chunks` where they divide the vocabulary, else 1: all tensor ranks have the whole table then.
+/// `chunks` if it divides the vocabulary, else 1: every tensor rank then holds the whole table.
 inline int vocab_chunks(std::int64_t vocab, int chunks) {
   return vocab % chunks == 0 ? chunks : 1;
 }

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// [..., V / chunks] each -> [..., V], for those who want logits and no loss.
+// Concatenates pieces [..., V / chunks] to [..., V], for callers that want logits without a loss.
 Tensor side_by_side(Context& ctx, const std::vector<Tensor>& pieces, int chunks) {
   TRIREME_CHECK(ctx.tape == nullptr && pieces.size() == static_cast<std::size_t>(chunks),
                 "logits without targets are for one tensor rank that does not train");

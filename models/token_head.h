@@ -10,24 +10,24 @@ namespace trireme {
 
 struct TokenHeadConfig {
   std::int64_t vocab = 1, hidden = 1;
-  bool tied = true;       // shares the table of TokenEmbedding
+  bool tied = true;       // uses the table of TokenEmbedding
   bool rms_norm = false;  // in place of layer norm
-  int chunks = 1;         // of the vocabulary, which it divides; those of TokenEmbedding where it is tied
-  int layer_chunks = 1;   // of the blocks before it
+  int chunks = 1;         // of the vocabulary, which it divides; if tied, the same as TokenEmbedding's
+  int layer_chunks = 1;   // chunks of the preceding blocks
   float init_stddev = 0.02f;
 };
 
 class TokenHead final : public Block {
  public:
   explicit TokenHead(const TokenHeadConfig& config);
-  /// [B, T, C] -> the loss over batch.targets, or the logits [B, T, V] when there are none.
+  /// [B, T, C] -> the loss over batch.targets, or without targets the logits [B, T, V].
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
   Activations forward_chunks(Context& ctx, const Tensor& x, const Batch& batch) const;
 
   ops::NormOptions norm_;
-  ParamRef norm_weight_, norm_bias_;  // no norm_bias_: RMS norm
+  ParamRef norm_weight_, norm_bias_;  // norm_bias_ is unused with RMS norm
   std::vector<ParamRef> weights_;     // by chunk
 };
 

@@ -1,4 +1,4 @@
-// The head of a transformer of images: final norm, one token of all, the classes and the loss.
+// The head of an image transformer: final norm, pooling to one token, classifier and loss.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace trireme {
 
-/// The token that the classes are read from.
+/// Pools the tokens to the classifier's input.
 enum class TokenPool : std::uint8_t {
-  kClassToken,  // the first (Dosovitskiy et al. 2021)
-  kMean,        // of all
-  kSequence,    // a weighted mean, the weights learned (Hassani et al. 2021)
+  kClassToken,  // the first token (Dosovitskiy et al. 2021)
+  kMean,        // the mean of all tokens
+  kSequence,    // a mean with learned weights (Hassani et al. 2021)
 };
 
 struct TokenPoolHeadConfig {
-  std::string prefix;                                             // of parameters
+  std::string prefix;                                             // of parameter names
   std::string norm = "norm", pool = "pool", classes_name = "fc";  // their names
   std::int64_t hidden = 768;
   std::int64_t classes = 1000;
@@ -27,7 +27,7 @@ struct TokenPoolHeadConfig {
 class TokenPoolHead final : public Block {
  public:
   explicit TokenPoolHead(const TokenPoolHeadConfig& config);
-  /// [B, T, C] -> the loss over batch.targets, or the logits [B, classes] when there are none.
+  /// [B, T, C] -> the loss over batch.targets, or without targets the logits [B, classes].
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:

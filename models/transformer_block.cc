@@ -41,7 +41,7 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
     return slice_of_chunk(chunk, cut_.chunks, dim, sections);
   };
   constexpr std::array<int, 3> kPacked = {1, 1, 1};  // [q | k | v]
-  // A row-parallel layer adds its bias once: it is a parameter of the first chunk.
+  // The bias of a row-parallel layer is added once, so it is a parameter of the first chunk only.
   const auto declare_rows_bias = [&](const char* name, int chunk) {
     if (chunk > 0) return ParamRef{};
     ParameterSpec bias = zeros(name, c);

@@ -15,7 +15,7 @@ struct TransformerBlockConfig {
   float dropout = 0.0f;
   bool causal = true;
   float init_stddev = 0.02f;
-  float residual_stddev = 0.02f;  // of the two projections into the residual stream
+  float residual_stddev = 0.02f;  // for both projections into the residual stream
   int chunks = 1;                 // the tensor_chunks of the model: see [Note: tensor chunks]
 };
 
@@ -26,14 +26,15 @@ class TransformerBlock final : public Block {
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
-  /// Of one chunk. A row-parallel layer adds its bias once: in the first chunk, the others have none.
+  /// The parameters of one chunk. Only the first chunk has the biases of row-parallel layers, which are added
+  /// once.
   struct Chunk {
     ParamRef qkv_weight, qkv_bias, out_weight, out_bias;
     ParamRef up_weight, up_bias, down_weight, down_bias;
   };
   Tensor attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
   Tensor widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
-  /// residual + dropout(x W^T + b), in one kernel where there is no dropout.
+  /// residual + dropout(x W^T + b), in one kernel without dropout.
   Tensor project(Context& ctx, const Tensor& x, ParamRef weight, ParamRef bias, const Tensor& residual) const;
   Tensor forward_chunks(Context& ctx, const Tensor& x) const;
 

@@ -53,7 +53,7 @@ VitBlock::Linear VitBlock::declare_linear(const std::string& weight, const std::
   if (slice.dim == CutDim::kRows) {
     linear.bias = declare(slice_of(spec, slice));
   } else if (slice.chunk <= 0) {
-    spec.slice.chunk = slice.chunk;  // whole, and of the first chunk
+    spec.slice.chunk = slice.chunk;  // a whole parameter, stored with the first chunk
     linear.bias = declare(std::move(spec));
   }
   return linear;

@@ -92,7 +92,7 @@ HfModel vit_to_hf(const VitConfig& config) {
           .prefix = "vit.",
           .tensors = std::move(table.tensors),
           .unused = {"vit.pooler.dense."},
-          .module_names = {{"vit.encoder.layer.", "vit.layers."},  // of transformers 5
+          .module_names = {{"vit.encoder.layer.", "vit.layers."},  // transformers 5
                            {".attention.attention.query", ".attention.q_proj"},
                            {".attention.attention.key", ".attention.k_proj"},
                            {".attention.attention.value", ".attention.v_proj"},

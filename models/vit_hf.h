@@ -1,4 +1,4 @@
-// ViT in the format of Hugging Face's transformers: its config.json, the names of its tensors.
+// ViT in the format of Hugging Face's transformers: config.json and tensor names.
 #pragma once
 
 #include "models/vit.h"
@@ -10,15 +10,15 @@ namespace trireme {
 inline constexpr const char* kVitHfType = "vit";  // model_type of config.json
 inline constexpr const char* kVitHfClassifier = "ViTForImageClassification";
 
-/// The shape. Throws Error(kInvalidInput) for a number that makes no sense, Error(kUnsupported) naming the
-/// key of what build_vit() does not compute.
+/// The shape. Throws Error(kInvalidInput) for an invalid number, and Error(kUnsupported) naming the key if
+/// build_vit() does not support a value.
 VitConfig vit_from_hf(const HfConfig& config);
 
-/// config.json of vit_to_hf(). Every value of `config` that a forward pass depends on is in it.
+/// config.json of vit_to_hf(). Contains every value of `config` that affects a forward pass.
 nlohmann::ordered_json vit_hf_config(const VitConfig& config);
 
-/// ViTForImageClassification of this shape. The pooler of ViTModel is left out by name. Throws
-/// Error(kUnsupported) for a mean of tokens, which theirs does not have.
+/// A ViTForImageClassification of this shape. The pooler of ViTModel is left out by name. Throws
+/// Error(kUnsupported) for mean pooling, which their class does not have.
 HfModel vit_to_hf(const VitConfig& config);
 
 }  // namespace trireme
