@@ -1,4 +1,4 @@
-// Attention of new tokens to cached ones: a sequence given in pieces, against the textbook's causal
+// Attention of new tokens to cached ones. Runs a sequence in pieces, and compares it with textbook causal
 // attention.
 #include <cmath>
 
@@ -39,7 +39,7 @@ class AttentionCachedTest : public KernelTest {
     return part;
   }
 
-  /// The outputs of the pieces one after the other, then keys and values.
+  /// The outputs of all pieces in order, then keys and values.
   static Outputs run(const Rig& rig, const Case& c, const std::vector<float>& qkv, DType dtype,
                      MathMode math = MathMode::kFp32) {
     const DeviceArray keys = rig.poisoned({c.samples, c.kv_heads, c.capacity, c.head_dim}, dtype);
@@ -150,7 +150,7 @@ TEST_P(AttentionCachedTest, KeepsKeysAndValuesWhereToldAlone) {
   }
 }
 
-// Without `out`, the same keys and values; tf32's ten bits of mantissa.
+// Without `out`, keys and values are the same. tf32 keeps ten mantissa bits.
 TEST_P(AttentionCachedTest, OnlyKeepsWithoutAnOutput) {
   const Case c{.samples = 1, .heads = 2, .head_dim = 4, .capacity = 3, .pieces = {3}};
   const auto qkv = random(total(c) * 3 * width(c));

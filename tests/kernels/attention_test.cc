@@ -16,7 +16,7 @@ struct Case {
   float dropout_p = 0.0f;
   DType dtype = DType::kFloat32;
   MathMode math = MathMode::kFp32;
-  std::vector<std::int64_t> documents = {};  // lengths in each sample; empty: it is one
+  std::vector<std::int64_t> documents = {};  // lengths in each sample; empty: one document
   int kv_heads = heads;
 
   std::int64_t width() const { return heads * head_dim; }
@@ -39,7 +39,7 @@ std::vector<std::int32_t> key_bounds(const Case& c) {
   return bounds;
 }
 
-/// Softmax attention as in a textbook, [T, T] and all.
+/// Textbook softmax attention with the [T, T] matrix.
 class Reference {
  public:
   Reference(const Case& c, const std::vector<float>& qkv, float scale, const RngKey& rng,
@@ -50,7 +50,7 @@ class Reference {
 
   /// True if all but one of the row's probabilities are below e^-30, however its scores were rounded.
   bool has_one_winner(std::int64_t b, std::int64_t h, std::int64_t i) const {
-    constexpr double kGap = 30.0, kRounding = 1e-5;  // the latter relative to the sum of |products|
+    constexpr double kGap = 30.0, kRounding = 1e-5;  // kRounding is relative to the sum of |products|
     double best = -std::numeric_limits<double>::infinity(), second = best, magnitude = 0.0;
     for (std::int64_t j = first_key(i); j < end_of_keys(i); ++j) {
       const double s = score(b, h, i, j, &magnitude);
@@ -89,7 +89,7 @@ class Reference {
     return c_.seq_len;
   }
 
-  /// Of query head h: its query, or the key or value that it reads (part 0, 1, 2).
+  /// Index for query head h: its query, or the key or value that it reads (part 0, 1, 2).
   std::int64_t at(std::int64_t b, std::int64_t t, int part, std::int64_t h) const {
     const std::int64_t head =
         part == 0 ? h : c_.heads + (part - 1) * c_.kv_heads + h * c_.kv_heads / c_.heads;
@@ -175,7 +175,7 @@ class AttentionTest : public KernelTest {
     if (!host_bounds.empty()) bounds.emplace(rig.upload({c.samples, c.seq_len, 2}, host_bounds));
     const ConstTensorView bounds_view = bounds ? ConstTensorView(*bounds) : ConstTensorView{};
     const DeviceArray dqkv = rig.poisoned({c.samples, c.seq_len, c.packed()}, c.dtype);
-    // 0 stands for as many as of queries.
+    // 0 means as many as query heads.
     const int kv_heads = c.kv_heads == c.heads ? 0 : c.kv_heads;
     rig.run(AttentionFwdArgs{.qkv = dev_qkv,
                              .out = out,
@@ -215,18 +215,19 @@ class AttentionTest : public KernelTest {
     const Outputs outputs = same_bits_for_all_threads([&](const Rig& rig) { return run(rig, c, qkv, dout); });
     Reference reference(c, qkv, 1.0f / std::sqrt(static_cast<float>(c.head_dim)), kRng, kFirstSample);
     reference.run(dout);
-    // Tensor cores take 16-bit factors: cuDNN rounds the probabilities before their product with the values,
-    // and the output, each by a unit round-off at most: 1e-3 together in fp16, 8e-3 in bf16.
+    // Tensor cores take 16-bit factors. cuDNN rounds the probabilities before their product with the values,
+    // and also the output. Each rounding adds at most one unit round-off: 1e-3 in total in fp16, 8e-3 in
+    // bf16.
     const bool rounds_factors = GetParam() == DeviceType::kCuda && size_bytes(c.dtype) == 2;
     const double factors = rounds_factors ? unit_roundoff(c.dtype) : 0.0;
     expect_close(outputs[0], reference.out, tolerance_of(c.dtype, kForwardTolerance + factors), "out");
-    const double terms = 4 * std::sqrt(static_cast<double>(c.head_dim));  // of a scaled score
+    const double terms = 4 * std::sqrt(static_cast<double>(c.head_dim));  // in a scaled score
     expect_close(outputs[1], reference.lse,
                  Tolerance(kForwardTolerance).for_terms(terms, reference.lse.size()), "lse");
-    // Backward reads the output that forward has rounded: one more round-off in every score's gradient. Where
-    // factors are rounded too (the probabilities for dV, the scores' gradients for dQ and dK), three
-    // independent ones add up as their squares: each is 0.42 unit round-offs in the norm of many elements,
-    // all three 0.73, within these two.
+    // Backward reads the rounded output of forward, which adds one round-off to every score's gradient. If
+    // factors are rounded too (the probabilities for dV, the score gradients for dQ and dK), three
+    // independent errors add as squares. Each is 0.42 unit round-offs in the norm of many elements, and all
+    // three are 0.73, within the two allowed here.
     const double read_rounded = c.dtype == DType::kFloat32 ? 0.0 : unit_roundoff(c.dtype);
     expect_close(outputs[2], reference.dqkv, tolerance_of(c.dtype, kBackwardTolerance + read_rounded),
                  "dqkv");
@@ -286,7 +287,8 @@ TEST_P(AttentionTest, GroupsOfQueriesReadOneHeadOfKeys) {
   }
 }
 
-// Copies of the heads of keys beside those of queries give the same output; their gradients are summed.
+// Copying the key heads for each query head gives the same output, and gradients that are sums over the
+// copies.
 TEST_P(AttentionTest, GroupedQueriesAreThoseOfCopiedKeys) {
   Case grouped{.samples = 2, .seq_len = 70, .heads = 6, .head_dim = 8};
   const Case copied = grouped;
@@ -312,7 +314,7 @@ TEST_P(AttentionTest, GroupedQueriesAreThoseOfCopiedKeys) {
   }
 }
 
-// The bits of a document do not depend on what is beside it, where it lies in the same tiles.
+// The bits of a document do not depend on its neighbours if it is in the same tiles.
 TEST_P(AttentionTest, PaddingDoesNotMatter) {
   const Case c{
       .samples = 1, .seq_len = 150, .heads = 2, .head_dim = 16, .causal = false, .documents = {100, 49, 1}};
@@ -330,8 +332,8 @@ TEST_P(AttentionTest, PaddingDoesNotMatter) {
   EXPECT_FALSE(same_bits(before[0], after[0]));
 }
 
-// Against the reference of rounded inputs; where the mathematics is done in fp32, as tensor cores may, or
-// rounds the probabilities too, the bound is a tf32 round-off.
+// Compares with the reference on rounded inputs. If the kernel computes in fp32, as tensor cores may, or also
+// rounds the probabilities, the bound is a tf32 round-off.
 TEST_P(AttentionTest, Tf32RoundsItsInputs) {
   for (Case c : {Case{2, 3, 3, 5}, Case{1, 127, 3, 20}, Case{2, 65, 1, 64, false}, Case{1, 66, 1, 100},
                  Case{1, 34, 1, 130}}) {
@@ -374,10 +376,10 @@ TEST_P(AttentionTest, LargeScores) {
   expect_close(outputs[1], reference.lse, kForwardTolerance, "lse");
 }
 
-// A rounding of such scores is worth more than e^x can hold: the largest of a row is subtracted from itself
-// all the same, with a scale that is no power of two too. Backward asks it of the rows with one winner: a
-// float that holds log(e^a + e^b) of two such scores is off by up to half of its last digit, which is 0.25
-// for scores of 5e6 already.
+// The rounding error of these scores exceeds the range of e^x. The maximum of a row must still cancel
+// exactly, also with a scale that is not a power of two. Backward is only checked on rows with a single
+// winner: a float that holds log(e^a + e^b) of two large scores is off by up to half of its last digit, which
+// is 0.25 for scores of 5e6.
 TEST_P(AttentionTest, HugeScoresGiveProbabilities) {
   const Case c{.samples = 1, .seq_len = 70, .heads = 2, .head_dim = 32};
   const std::int64_t width = c.heads * c.head_dim, tokens = c.samples * c.seq_len;
@@ -439,7 +441,7 @@ void AttentionTest::nan_and_infinity_propagate(DType dtype) {
       bool finite = true;
       for (std::int64_t x = 0; x < c.head_dim; ++x) finite &= std::isfinite(outputs[0][70 * c.head_dim + x]);
       EXPECT_FALSE(finite) << "part " << part << " holds " << bad;
-      // cuDNN multiplies what the mask hides by zero, which NaN and infinity survive.
+      // cuDNN multiplies masked values by zero, which turns NaN and infinity into NaN.
       if (GetParam() == DeviceType::kCuda && dtype != DType::kFloat32) continue;
       for (std::int64_t i = 0; i < 64 * c.head_dim; ++i) EXPECT_TRUE(std::isfinite(outputs[0][i]));
     }

@@ -68,7 +68,7 @@ class BatchNormTest : public KernelTest {
     Inputs in{random(c.rows * c.cols, 1.0f, dtype), random(c.cols, 1.0f, dtype), random(c.cols, 1.0f, dtype),
               random(c.rows * c.cols, 1.0f, dtype), random(c.rows * c.cols, 1.0f, dtype)};
     for (float& x : in.x) x = rounded(x + mean, dtype);
-    // Either gradient is right where the rectifier's argument is 0 but for rounding: there is none to pass.
+    // Passes no gradient where the ReLU's argument is 0 up to rounding, since either gradient is right there.
     const std::vector<double> sums = Reference(c, in).sums;
     for (std::size_t i = 0; c.rectify == Rectify::kYes && i < sums.size(); ++i) {
       if (std::abs(sums[i]) < 1e-5) in.dy[i] = 0.0f;
@@ -133,12 +133,12 @@ class BatchNormTest : public KernelTest {
     const Reference r(c, in);
     const Tolerance forward = tolerance_of(options.dtype, kForwardTolerance);
     const Tolerance backward = tolerance_of(options.dtype, kBackwardTolerance);
-    // The rectifier may leave a sliver of the sums: their errors stay.
+    // The ReLU may keep only a small part of the sums, but all of their errors.
     if (c.rectify == Rectify::kYes) {
       absolute_of_y += kForwardTolerance * root_mean_square(r.sums);
     }
     expect_close(out[0], r.y, {forward.relative, forward.absolute + absolute_of_y}, "y");
-    // The sums of few columns may cancel. No factor is larger than this one.
+    // Sums of few columns may cancel. This is the largest factor in them.
     float largest = 1.0f;
     for (const float x : in.x) largest = std::max(largest, std::abs(x));
     const auto few = [&](double tolerance, double terms) {
@@ -187,13 +187,13 @@ TEST_P(BatchNormTest, GradientModesAndInPlace) {
   }
 }
 
-// Images of one pixel in a batch of one: the variance is zero, and the result beta.
+// One 1 x 1 image in the batch: the variance is zero, and the result is beta.
 TEST_P(BatchNormTest, OneRow) {
   const Case c{1, 5};
   const Inputs in = inputs(c, DType::kFloat32);
   const Outputs out = run(rig(), c, in, {});
-  // y = x scale + shift: without a variance scale is gamma / sqrt(epsilon), up to 316 times a y that is left
-  // where both cancel. Four roundings of what cancels are allowed.
+  // y = x scale + shift. With zero variance, scale is gamma / sqrt(epsilon), up to 316 times the y that
+  // remains after both cancel. Four roundings of the cancelling terms are allowed.
   double cancelled = 0.0;
   for (std::size_t i = 0; i < in.x.size(); ++i) {
     cancelled = std::max(cancelled, std::abs(in.x[i] * in.gamma[i]) / std::sqrt(kEpsilon));
@@ -212,7 +212,7 @@ TEST_P(BatchNormTest, KeepsTheDigitsOfALargeMean) {
   expect_close(out[3], r.variance, 1e-4, "variance");
 }
 
-// More chunks of rows than a block of the cuda backend puts together at a time, the last of them short.
+// More chunks of rows than a block of the cuda backend combines at a time, with a short last chunk.
 TEST_P(BatchNormTest, ManyRows) {
   const Case c{70001, 16, true, Rectify::kYes};
   const Inputs in = inputs(c, DType::kFloat32);

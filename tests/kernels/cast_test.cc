@@ -20,7 +20,7 @@ class CastTest : public KernelTest {
     const DeviceArray from = rig.upload({n}, x), middle = rig.poisoned({n}, dtype), to = rig.poisoned({n});
     rig.run(CastArgs{.x = from, .y = middle});
     rig.run(CastArgs{.x = middle, .y = to});
-    middle.download();  // looks at the guard bytes
+    middle.download();  // checks the guard bytes
     return {to.download()};
   }
 };
@@ -58,7 +58,7 @@ TEST_P(CastTest, NanStaysNan) {
   }
 }
 
-// All 65536 values come back as they were.
+// All 65536 values survive the round trip.
 TEST_P(CastTest, SixteenBitValuesAreExactInFp32) {
   for (const DType dtype : kSixteenBit) {
     std::vector<float> values(65536);
@@ -96,7 +96,7 @@ TEST_P(CastTest, BetweenTheSixteenBitTypesAndToItself) {
   EXPECT_TRUE(same_bits(to.download(), x));
 }
 
-// A working copy beside a center is rounded once, behind the subtraction in fp32.
+// A working copy with a center is rounded once, after the subtraction in fp32.
 TEST_P(CastTest, SubtractsACenter) {
   for (const DType dtype : kFloatTypes) {
     auto x = random(40001, 0.01f);

@@ -1,4 +1,4 @@
-// Several ranks of one process call kernels at the same time, each with threads of its own.
+// Several ranks of one process call kernels concurrently, each with its own threads.
 #include <thread>
 
 #include "tests/kernels/kernel_test.h"
@@ -14,7 +14,8 @@ struct Inputs {
   std::vector<std::int32_t> targets;
 };
 
-/// A little network: norm, product, attention, product, loss; and the gradient of the last product's weight.
+/// A small network: norm, product, attention, product, loss. Also computes the gradient of the last product's
+/// weight.
 Outputs run(const Rig& rig, const Inputs& in) {
   const DeviceArray x = rig.upload({kTokens, kWidth}, in.x), gamma = rig.upload({kWidth}, in.gamma);
   const DeviceArray y = rig.poisoned({kTokens, kWidth}), mean = rig.poisoned({kTokens});

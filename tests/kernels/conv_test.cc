@@ -30,11 +30,11 @@ const Case kForSquares{4, 9, 13, 32, 48, 3, 3, {.stride = 1, .padding = 1}};
 
 const Case kCases[] = {
     {2, 5, 7, 3, 4, 3, 3, {.stride = 1, .padding = 1}},
-    {3, 9, 8, 16, 32, 3, 3, {.stride = 2, .padding = 1}},   // the last column is left over
-    {1, 1, 1, 5, 7, 1, 1, {}},                              // images of one pixel
-    {2, 1, 1, 4, 6, 3, 3, {.stride = 1, .padding = 1}},     // and a kernel that is mostly beyond it
-    {9, 6, 5, 17, 33, 1, 1, {.stride = 2}},                 // a shortcut: a product of matrices
-    {5, 4, 4, 24, 20, 1, 1, {}},                            // the same of all pixels
+    {3, 9, 8, 16, 32, 3, 3, {.stride = 2, .padding = 1}},   // the last column is unused
+    {1, 1, 1, 5, 7, 1, 1, {}},                              // 1 x 1 images
+    {2, 1, 1, 4, 6, 3, 3, {.stride = 1, .padding = 1}},     // and a kernel that is mostly outside
+    {9, 6, 5, 17, 33, 1, 1, {.stride = 2}},                 // a shortcut: a matrix product
+    {5, 4, 4, 24, 20, 1, 1, {}},                            // the same without stride
     {2, 23, 21, 3, 16, 7, 7, {.stride = 2, .padding = 3}},  // a stem
     {17, 3, 3, 8, 8, 3, 3, {.stride = 1, .padding = 1}},    // pieces of several images, one smaller
     {2, 6, 6, 8, 12, 3, 3, {.stride = 1, .padding = 1, .groups = 4}},
@@ -42,10 +42,10 @@ const Case kCases[] = {
     {1, 3, 127, 3, 1, 3, 3, {.stride = 1, .padding = 1}},                // one output
     {1, 1, 3, 1000, 127, 1, 1, {}},
     {2, 6, 7, 6, 4, 2, 3, {.stride = 3, .padding = 0}},  // a kernel that is not square
-    {1, 5, 5, 4, 4, 1, 1, {.stride = 1, .padding = 1}},  // one pixel, padded
+    {1, 5, 5, 4, 4, 1, 1, {.stride = 1, .padding = 1}},  // 1 x 1 kernel with padding
     {2, 8, 8, 64, 64, 3, 3, {.stride = 1, .padding = 1}},
-    // For minimal filtering: squares cut by the edges, each padding, channels that fill panels in part, and
-    // so many squares that they come in several passes.
+    // For minimal filtering: squares cut by the edges, each padding, channels that fill panels partly, and
+    // enough squares for several passes.
     kForSquares,
     {9, 7, 6, 48, 32, 3, 3, {.stride = 1, .padding = 0}},
     {6, 4, 7, 32, 80, 3, 3, {.stride = 1, .padding = 2}},
@@ -54,28 +54,28 @@ const Case kCases[] = {
     {2, 9, 1, 4, 6, 3, 1, {.stride = 2}},                              // one column
     {3, 1, 1, 3, 8, 7, 7, {.stride = 2, .padding = 3}},                // a stem on one pixel
     {2, 1, 1, 6, 6, 3, 3, {.stride = 1, .padding = 1, .groups = 6}},   // depthwise on one pixel
-    {2, 5, 6, 4, 12, 3, 3, {.stride = 1, .padding = 2, .groups = 4}},  // several outputs a channel
-    {2, 4, 5, 6, 9, 1, 1, {.stride = 2, .padding = 0, .groups = 3}},   // a pixel of a group
-    // Channels that a library wants to have padded, and outputs that it can read.
+    {2, 5, 6, 4, 12, 3, 3, {.stride = 1, .padding = 2, .groups = 4}},  // several outputs per channel
+    {2, 4, 5, 6, 9, 1, 1, {.stride = 2, .padding = 0, .groups = 3}},   // a grouped 1 x 1 kernel
+    // Numbers of channels that a library needs padded, with outputs that it can read.
     {2, 9, 7, 3, 8, 5, 3, {.stride = 2, .padding = 2}},
     {3, 6, 5, 5, 16, 3, 3, {.stride = 1, .padding = 1}},
     {1, 7, 6, 12, 24, 2, 2, {.stride = 2}},
-    {67, 5, 4, 1, 8, 3, 3, {.stride = 1, .padding = 1}},  // more pixels than a block has
+    {67, 5, 4, 1, 8, 3, 3, {.stride = 1, .padding = 1}},  // more pixels than threads per block
     {2, 5, 7, 11, 8, 1, 1, {.stride = 2}},
-    // Few channels: tiles of windows that the edges cut, of one output and more; windows that begin at odd
-    // elements; kernels with more and with fewer factors than tiles are made for.
+    // Few channels: tiles of windows cut by the edges, with one and more outputs; windows that begin at odd
+    // elements; kernels with more and with fewer factors than tiles are designed for.
     {1, 11, 19, 3, 8, 3, 3, {.stride = 1, .padding = 1}},
     {3, 5, 18, 7, 16, 3, 5, {.stride = 1, .padding = 0}},
     {1, 9, 8, 7, 8, 7, 7, {.stride = 1, .padding = 3}},
     {1, 15, 16, 4, 66, 4, 4, {.stride = 4, .padding = 0}},
     {1, 7, 18, 4, 8, 7, 7, {.stride = 2, .padding = 3}},
     {1, 9, 17, 2, 8, 1, 2, {.stride = 1, .padding = 0}},
-    // Shortcuts: a pixel with a stride that divides the image, that does not, and that leaves one pixel.
+    // Shortcuts: 1 x 1 with a stride that divides the image, that does not, and that leaves one pixel.
     {2, 8, 6, 16, 24, 1, 1, {.stride = 2}},
     {3, 7, 8, 24, 8, 1, 1, {.stride = 3}},
     {2, 3, 2, 8, 8, 1, 1, {.stride = 5}},
-    {1, 3, 37, 136, 8, 1, 1, {.stride = 2}},              // rows of more accesses than a block has threads
-    {2, 5, 6, 8, 16, 1, 1, {.stride = 2, .padding = 1}},  // one pixel, padded
+    {1, 3, 37, 136, 8, 1, 1, {.stride = 2}},              // rows with more accesses than a block has threads
+    {2, 5, 6, 8, 16, 1, 1, {.stride = 2, .padding = 1}},  // 1 x 1 kernel with padding
 };
 
 const Case& case_of(const Shape& x, const ConvGeometry& geometry) {
@@ -133,7 +133,7 @@ class ConvTest : public KernelTest {
                           .geometry = c.geometry,
                           .math = math});
     rig.run(Conv2dBwdDataArgs{.dy = dy, .weight = weight, .dx = dx, .geometry = c.geometry, .math = math});
-    // With an addend, separate and in place: x, as it has the shape.
+    // With an addend, separate and in place. x serves as addend because it has the same shape.
     const DeviceArray added = rig.poisoned(c.x(), dtype), in_place = rig.upload(c.x(), in.x, dtype);
     for (const DeviceArray* sum : {&added, &in_place}) {
       rig.run(Conv2dBwdDataArgs{.dy = dy,
@@ -178,7 +178,7 @@ class ConvTest : public KernelTest {
   }
 };
 
-// A test for each type: libraries make a plan for every case, which takes them a while.
+// One test per dtype, because libraries take a while to make a plan for every case.
 TEST_P(ConvTest, MatchesReference) {
   expect_cases(DType::kFloat32);
 }
@@ -205,7 +205,7 @@ TEST_P(ConvTest, GradientModes) {
   }
 }
 
-// tf32 rounds what products read, and nothing else.
+// tf32 rounds the inputs of products and nothing else.
 TEST_P(ConvTest, Tf32) {
   for (const Case& c :
        {kCases[0], kCases[5], kCases[14], case_of({2, 8, 6, 16}, ConvGeometry{.stride = 2})}) {
@@ -215,11 +215,11 @@ TEST_P(ConvTest, Tf32) {
       return run(rig(), c, inputs, DType::kFloat32, GradientMode::kOverwrite, MathMode::kTf32);
     };
     const Outputs out = run_tf32(in);
-    // The rounding of the hardware is its own: half a unit of either factor. Own kernels do without.
+    // The hardware rounds differently: by half a unit of either factor. Native kernels do not round at all.
     const double tolerance = GetParam() == DeviceType::kCpu ? 1e-6 : 1e-3;
     for (std::vector<float>* values : {&in.x, &in.weight, &in.dy}) *values = rounded(*values, kTf32);
     const Outputs of_rounded = run(rig(), c, in, DType::kFloat32, GradientMode::kOverwrite);
-    for (std::size_t i = 0; i < 3; ++i) {  // not the addends
+    for (std::size_t i = 0; i < 3; ++i) {  // without the addends
       expect_close(out[i], std::vector<double>(of_rounded[i].begin(), of_rounded[i].end()), tolerance,
                    "tf32");
     }

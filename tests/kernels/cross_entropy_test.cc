@@ -11,7 +11,7 @@ namespace {
 
 class CrossEntropyTest : public KernelTest {
  protected:
-  // loss, logits afterwards
+  // Returns the loss and the logits afterwards.
   static Outputs run(const Rig& rig, const Shape& shape, const std::vector<float>& logits,
                      const std::vector<std::int32_t>& targets, float inv_num_targets, bool write_gradient,
                      DType dtype = DType::kFloat32, float gradient_scale = 1.0f) {
@@ -28,7 +28,7 @@ class CrossEntropyTest : public KernelTest {
   void matches_reference(DType dtype);
 };
 
-// Without a loss scale the gradient of a large vocabulary would vanish in fp16.
+// Without a loss scale, the gradient of a large vocabulary would underflow in fp16.
 constexpr float kGradientScale = 32768.0f;
 
 TEST_P(CrossEntropyTest, MatchesReference) {
@@ -70,7 +70,7 @@ void CrossEntropyTest::matches_reference(DType dtype) {
   }
 }
 
-// The factor reaches the gradient and leaves the loss alone.
+// The factor applies to the gradient but not to the loss.
 TEST_P(CrossEntropyTest, GradientScale) {
   const std::int64_t rows = 9, cols = 1000;
   const auto logits = random(rows * cols, 8.0f);
@@ -94,7 +94,7 @@ TEST_P(CrossEntropyTest, GradientScale) {
   }
 }
 
-// A gradient beyond fp16 becomes infinite, which is how a loss scale that is too large is seen.
+// A gradient beyond fp16 becomes infinite, which reveals a loss scale that is too large.
 TEST_P(CrossEntropyTest, AGradientBeyondFp16IsInfinite) {
   const Outputs out = run(rig(), {1, 2}, {0.0f, 0.0f}, {1}, 1.0f, true, DType::kFloat16, 2.0f * 65536.0f);
   EXPECT_EQ(out[1], (std::vector<float>{std::numeric_limits<float>::infinity(),
@@ -112,7 +112,7 @@ TEST_P(CrossEntropyTest, LargeLogits) {
 
 TEST_P(CrossEntropyTest, NanAndInfinityPropagate) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const std::int64_t where : {0, 50, 129}) {  // first, middle, in the tail of the vector loop
+    for (const std::int64_t where : {0, 50, 129}) {  // first, middle, and in the tail of the vector loop
       auto logits = random(4 * 130);
       logits[2 * 130 + where] = bad;
       const Outputs out = run(rig(), {4, 130}, logits, {1, 2, 3, 4}, 1.0f, true);
@@ -133,8 +133,8 @@ TEST_P(CrossEntropyTest, ATargetBeyondTheClassesIsRefused) {
   }
 }
 
-// A short row is kept on the chip between the passes, a long one read again. Classes of probability 0 at its
-// end make the long row of the short one.
+// A short row stays on chip between the passes; a long one is read again. The long row is the short one
+// extended by classes of probability 0.
 TEST_P(CrossEntropyTest, KeptRowsGiveTheBitsOfRowsReadAgain) {
   if (GetParam() == DeviceType::kCpu) GTEST_SKIP() << "rows are not kept on the CPU";
   const std::int64_t rows = 3, cols = 20000, wide = 3 * cols;  // in fp32, 80 KB and 240 KB a row

@@ -55,7 +55,7 @@ TEST_P(DropoutTest, KeepsTheElementsOfTheContract) {
   }
 }
 
-// Cut anywhere, also inside of a group of four.
+// Splits anywhere, also inside a group of four.
 TEST_P(DropoutTest, PartsOfSamplesDropWhatTheWholeDrops) {
   constexpr std::int64_t kElems = 5003;
   for (const DType dtype : kFloatTypes) {

@@ -58,7 +58,7 @@ TEST_P(ElementwiseTest, Scale) {
   }
 }
 
-// fp16 ends at 65504, and what rounds to 65536 is infinite; bf16 goes on as far as fp32.
+// fp16 ends at 65504, and values that round to 65536 become infinite. bf16 has the range of fp32.
 TEST_P(ElementwiseTest, OverflowBecomesInfinite) {
   const std::vector<float> x = {65504, -65504, 40000, 65472, 1, 32768};
   const std::vector<float> y = {8, -65504, 40000, 32, kInfinity, 32736};
@@ -103,7 +103,7 @@ TEST_P(ElementwiseTest, ColumnSum) {
   r.run(ColumnSumArgs{.x = r.poisoned({4, 4}), .out = {}, .mode = GradientMode::kIgnore});
 }
 
-// More chunks than a grid has places in its y and z directions.
+// More chunks than a grid's y and z dimensions allow.
 TEST_P(ElementwiseTest, ColumnSumOfVeryManyRows) {
   constexpr std::int64_t kRows = std::int64_t{65536} * 128 + 3;
   const Rig r = rig();

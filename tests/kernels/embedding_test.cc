@@ -96,8 +96,8 @@ void EmbeddingTest::backward_in_every_mode(DType dtype) {
   }
 }
 
-// Pieces of a table, one after the other or each into an x of its own that are added afterwards: the same
-// bits, those of the whole table.
+// Pieces of a table, one after the other, or each into its own x that are added afterwards. Both give the
+// bits of the whole table.
 TEST_P(EmbeddingTest, InPieces) {
   constexpr std::int64_t kSamples = 3, kSeqLen = 20, kPieces = 4, kRows = 5, kCols = 33,
                          kVocab = kPieces * kRows;
@@ -178,7 +178,7 @@ TEST_P(EmbeddingTest, AnIdBeyondTheTableIsRefused) {
     for (const std::string& message : {message_of(forward), message_of(backward), message_of(piece)}) {
       EXPECT_NE(message.find(words), std::string::npos) << message;
     }
-    x.download();  // nothing beside it was written
+    x.download();  // checks the guard bytes
   }
 }
 

@@ -1,4 +1,4 @@
-// The suite has a case for every op of the table, seen when all of it has run.
+// Checks, after the whole suite has run, that it has a case for every op of the table.
 #include <gmock/gmock.h>
 
 #include "tests/kernels/meta_run.h"
@@ -10,7 +10,7 @@ class EveryOpHasACase : public ::testing::Environment {
  public:
   void TearDown() override {
     const ::testing::UnitTest& all = *::testing::UnitTest::GetInstance();
-    const bool is_part =  // by a filter, or shared with other processes
+    const bool is_part =  // filtered, or shared with other processes
         all.test_to_run_count() + all.disabled_test_count() < all.total_test_count();
     if (is_part) return;
     EXPECT_THAT(ops_without_a_case(), ::testing::IsEmpty());

@@ -1,5 +1,5 @@
-// The fp8 formats against what OCP's specification says of every code, the kernel that makes codes, and the
-// kernel that moves histories.
+// The fp8 formats against the OCP specification of every code, the kernel that makes codes, and the kernel
+// that updates histories.
 
 #include <algorithm>
 #include <bit>
@@ -16,8 +16,8 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// OFP8, table 1, by its formula: (-1)^s 2^(e - bias) 1.m, and 2^(1 - bias) 0.m for e = 0. e4m3 has no
-// infinity and one NaN a sign; e5m2 is as IEEE has it.
+// The formula of OFP8, table 1: (-1)^s 2^(e - bias) 1.m, and 2^(1 - bias) 0.m for e = 0. e4m3 has no infinity
+// and one NaN per sign; e5m2 follows IEEE.
 double value_by_definition(int code, int exponent_bits, int mantissa_bits, int bias) {
   const int e = (code >> mantissa_bits) & ((1 << exponent_bits) - 1), m = code & ((1 << mantissa_bits) - 1);
   const double sign = code & 0x80 ? -1.0 : 1.0, fraction = std::ldexp(m, -mantissa_bits);
@@ -66,7 +66,7 @@ TEST(Fp8Formats, EveryCodeDecodesExactlyAndComesBack) {
   }
 }
 
-// Between two neighbours: the middle goes to the even code, one fp32 step off it to the nearer one.
+// Between two neighbours, the midpoint rounds to the even code, and one fp32 step off it to the nearer one.
 TEST(Fp8Formats, RoundToNearestEvenBetweenAllNeighbours) {
   for (const Named& f : kFormats) {
     for (std::uint32_t code = 0; code < f.format.largest; ++code) {
@@ -157,7 +157,7 @@ std::vector<float> history_of(float amax) {
   std::vector<float> history(kFp8HistoryElems, 0.0f);
   history[3] = amax;
   history[5] = amax / 2;
-  history[kFp8History] = 1e9f;  // is no maximum
+  history[kFp8History] = 1e9f;  // not a maximum
   return history;
 }
 
@@ -194,7 +194,7 @@ TEST_P(Fp8Test, QuantizeLeavesTheMaximumBehindWhateverTheThreads) {
       rig.run(QuantizeArgs{.x = in, .history = history, .y = codes, .inverse_scale = scale, .amax = sample});
       return {scale.download(), sample.download()};
     });
-    EXPECT_EQ(out[0][0], 0x1p-15f);  // of e5m2, 1 being in (0.875, 1.75]
+    EXPECT_EQ(out[0][0], 0x1p-15f);  // for e5m2, as 1 is in (0.875, 1.75]
     EXPECT_EQ(out[1][0], std::max(before, amax));
   }
 }
@@ -209,7 +209,7 @@ TEST_P(Fp8Test, QuantizeKeepsNanAndCountsInfinityAsTheMaximum) {
   EXPECT_EQ(out[0], fp8_of(256.0f, kE4m3));
   EXPECT_TRUE(std::isnan(float_of_fp8(out[1], kE4m3)));
   EXPECT_TRUE(std::isnan(float_of_fp8(out[2], kE4m3)));
-  EXPECT_EQ(out[3], kE4m3.largest);  // clipped: 512
+  EXPECT_EQ(out[3], kE4m3.largest);  // clipped: it would be 512
   EXPECT_EQ(sample.download()[0], kInfinity);
 }
 
@@ -258,12 +258,12 @@ TEST_P(Fp8Test, MovesHistoriesByTheLargestOfAllSamples) {
   }
 }
 
-// Tensor cores of Hopper keep about 14 bits of a sum of fp8 products before it is added in fp32 (DeepSeek-AI
-// 2024, arXiv 2412.19437, section 3.3.2): each sum may be 2^-13 off. An H100 showed 2^-14.8 for 32 products
-// and 2^-13.6 for 160.
+// Hopper's tensor cores keep about 14 bits of a sum of fp8 products before it is added in fp32 (DeepSeek-AI
+// 2024, arXiv 2412.19437, section 3.3.2), so each sum may be off by 2^-13. An H100 showed 2^-14.8 for 32
+// products and 2^-13.6 for 160.
 constexpr double kFp8CoreTolerance = 0x1p-13;
 
-// A product of codes is the product of the numbers that they stand for, with whatever is done to it.
+// A product of codes is the product of the decoded numbers, with every epilogue.
 TEST_P(Fp8Test, MatmulIsThatOfTheDecodedNumbers) {
   struct Case {
     DType a, d;

@@ -10,14 +10,14 @@
 namespace trireme::testing {
 namespace {
 
-constexpr std::size_t kGuardBytes = 64;  // keeps what is between aligned
+constexpr std::size_t kGuardBytes = 64;  // keeps the data between them aligned
 constexpr std::byte kGuard{0xC5};
 
 std::size_t payload_bytes(DType dtype, const Shape& shape) {
   return static_cast<std::size_t>(shape.num_elems() * size_bytes(dtype));
 }
 
-// One for the whole run, so that a case has the same inputs whichever others run beside it.
+// One seed per run, so that a case has the same inputs whichever other cases run.
 std::uint32_t chosen_seed() {
   static const std::uint32_t seed = [] {
     const char* wanted = std::getenv("TRIREME_TEST_SEED");
@@ -153,7 +153,7 @@ Outputs KernelTest::same_bits_for_all_threads(const std::function<Outputs(const 
   const Rig one = rig(1);
   const Outputs first = run(one);
   expect_meta_counts(run, first, one.allocator().stats());
-  // A card has no threads of the host to differ by. In the emulation each run has another order of blocks.
+  // Cards do not use host threads. In the emulation, each run has another order of blocks.
   const int last = GetParam() == DeviceType::kCpu ? 4 : 3;
   for (int threads = 2; threads <= last; ++threads) {
     const Outputs other = run(rig(threads));

@@ -1,9 +1,9 @@
-// The conformance suite of backends: every kernel of the table against a plain double-precision reference, on
-// every device type of this build. A backend is added at the end of this file.
+// The conformance suite of backends: compares every kernel of the table with a plain double-precision
+// reference, on every device type of this build. Backends are added at the end of this file.
 //
-// A device has no order of tests to rely on: every case makes its own memory. Outputs start as NaN, so what a
-// kernel forgets to write is seen, and stand between guard words, so what it writes beyond is seen too.
-// Inputs are fresh in every run; a failure names the TRIREME_TEST_SEED that repeats them.
+// Tests may run in any order on a device: every case allocates its own memory. Outputs start as NaN, which
+// reveals elements that a kernel does not write. They are between guard words, which reveal writes out of
+// bounds. Inputs are random in every run; a failure prints the TRIREME_TEST_SEED that repeats them.
 #pragma once
 
 #include <fmt/core.h>
@@ -31,7 +31,7 @@ class DeviceArray {
   TensorView view() const { return {data_, dtype_, shape_}; }
   operator TensorView() const { return view(); }
   operator ConstTensorView() const { return view(); }
-  /// The values, of a floating-point dtype; fails the test when a guard byte has changed.
+  /// The values, for a floating-point dtype. Fails the test if a guard byte has changed.
   std::vector<float> download() const;
   std::vector<std::int32_t> download_ints() const;
 
@@ -49,7 +49,7 @@ class DeviceArray {
 /// A backend with memory and a number of threads.
 class Rig {
  public:
-  /// `backend` stands in for the device's own table.
+  /// `backend` replaces the device's own table.
   Rig(DeviceType type, int num_threads, const Backend* backend = nullptr);
 
   const Backend& operator*() const { return *backend_; }
@@ -68,7 +68,7 @@ class Rig {
   DeviceArray upload(const Shape& shape, const std::vector<std::int32_t>& values) const;
   DeviceArray scalar(float value) const { return upload({}, std::vector<float>{value}); }
   DeviceArray scalar(std::int32_t value) const { return upload({}, std::vector<std::int32_t>{value}); }
-  /// Every byte 0xFF: NaN.
+  /// Sets every byte to 0xFF, which is NaN.
   DeviceArray poisoned(const Shape& shape, DType dtype = DType::kFloat32) const;
 
  private:
@@ -89,8 +89,8 @@ class KernelTest : public ::testing::TestWithParam<DeviceType> {
   std::vector<float> random(std::int64_t n, float factor = 1.0f, DType dtype = DType::kFloat32);
   std::vector<std::int32_t> random_ints(std::int64_t n, int low, int high);
 
-  /// Runs a case with 1, 2, 3 and 4 threads on the CPU, and three times elsewhere, and expects the same bits
-  /// from each; and once on meta, where it must count the same bytes and compute nothing. Returns the
+  /// Runs a case with 1, 2, 3 and 4 threads on the CPU, or three times on other devices, and expects the same
+  /// bits each time. Also runs it on meta, which must count the same bytes and compute nothing. Returns the
   /// outputs.
   Outputs same_bits_for_all_threads(const std::function<Outputs(const Rig&)>& run) const;
 
@@ -102,24 +102,24 @@ class KernelTest : public ::testing::TestWithParam<DeviceType> {
 inline constexpr double kForwardTolerance = 1e-5;
 inline constexpr double kBackwardTolerance = 1e-4;
 
-/// A bound for the norm of an error: `relative` * norm of what is expected + `absolute` * sqrt(elements).
+/// A bound on the norm of an error: `relative` * norm of the expected values + `absolute` * sqrt(elements).
 struct Tolerance {
   double relative, absolute;
   // NOLINTNEXTLINE(google-explicit-constructor): most bounds are relative
   constexpr Tolerance(double relative_, double absolute_ = 0.0) : relative(relative_), absolute(absolute_) {}
 
-  /// For a result of `elems` elements, each a sum of terms whose magnitudes add up to about `terms`. Where
-  /// one or few elements cancel, the error is a few roundings of the terms, however little is left (Higham
-  /// 2002, section 4.2). From five elements on their norm does not cancel, and nothing is allowed.
+  /// For a result of `elems` elements, each a sum of terms whose magnitudes add up to about `terms`. If one
+  /// or few elements cancel, the error is a few roundings of the terms, however small the result (Higham
+  /// 2002, section 4.2). From five elements on, their norm does not cancel, and no extra error is allowed.
   constexpr Tolerance for_terms(double terms, std::size_t elems) const {
     return elems < 5 ? Tolerance(relative, absolute + 4 * 0x1p-24 * terms) : *this;
   }
 };
 
-/// The bound for a result computed in fp32 and rounded to `dtype` once, when it is stored: what is allowed in
-/// fp32, and for 16 bits the unit round-off of normal numbers or half a step of subnormal ones. That bounds
-/// the error that one rounding makes in an element, and so in the norm; a kernel that rounds twice is likely
-/// to miss it. Inputs must hold what the reference reads.
+/// The bound for a result computed in fp32 and rounded to `dtype` once, when it is stored. It is the fp32
+/// tolerance plus, for 16 bits, the unit round-off of normal numbers or half a step of subnormal ones. That
+/// bounds the error of one rounding in each element, and so in the norm. A kernel that rounds twice is likely
+/// to exceed it. Inputs must hold the values that the reference reads.
 Tolerance tolerance_of(DType dtype, double fp32_tolerance);
 
 inline constexpr DType kFloatTypes[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16};
@@ -129,21 +129,21 @@ double relative_error(const std::vector<float>& actual, const std::vector<double
 /// Expects the norm of the difference within `tolerance`; NaN fails.
 void expect_close(const std::vector<float>& actual, const std::vector<double>& expected,
                   const Tolerance& tolerance, const char* what);
-/// Bit for bit, NaN included.
+/// Bitwise equality, including NaN.
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
 
-/// `values` in double, plus those of `start` under kAccumulate.
+/// `values` in double, plus `start` for kAccumulate.
 std::vector<double> accumulated(const std::vector<double>& values, const std::vector<float>& start,
                                 GradientMode mode);
 
 }  // namespace trireme::testing
 
-// The device types that an executable tests; the build says which where it is not the cpu.
+// The device types that an executable tests. The build sets them if it is not the cpu.
 #if !defined(TRIREME_KERNEL_TEST_DEVICES)
 #define TRIREME_KERNEL_TEST_DEVICES ::trireme::DeviceType::kCpu
 #endif
 
-/// Instantiates a suite for them.
+/// Instantiates a suite for these device types.
 #define TRIREME_INSTANTIATE_KERNEL_TEST(suite)                                               \
   INSTANTIATE_TEST_SUITE_P(Devices, suite, ::testing::Values(TRIREME_KERNEL_TEST_DEVICES),   \
                            [](const ::testing::TestParamInfo<::trireme::DeviceType>& info) { \

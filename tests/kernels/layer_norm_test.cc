@@ -15,7 +15,7 @@ struct Reference {
   std::vector<double> y, mean, rstd, dx, dgamma, dbeta;
 };
 
-/// Without beta: RMS norm.
+/// An empty beta means RMS norm.
 Reference reference(std::int64_t rows, std::int64_t cols, const std::vector<float>& x,
                     const std::vector<float>& gamma, const std::vector<float>& beta,
                     const std::vector<float>& dy) {
@@ -74,12 +74,12 @@ class LayerNormTest : public KernelTest {
               random(rows * cols, 1.0f, dtype),
               random(cols),
               random(cols)};
-    for (float& value : in.x) value += 3.0f;  // a mean that a one-pass variance would lose digits to
+    for (float& value : in.x) value += 3.0f;  // a mean for which a one-pass variance loses digits
     in.x = rounded(std::move(in.x), dtype);
     return in;
   }
 
-  // y, mean, rstd, dx, dgamma, dbeta
+  // Returns y, mean, rstd, dx, dgamma, dbeta.
   static Outputs run(const Rig& rig, const Inputs& in, GradientMode dgamma_mode, GradientMode dbeta_mode,
                      bool with_dx_add, DxGoes where) {
     const Shape all{in.rows, in.cols}, row{in.cols};
@@ -132,7 +132,7 @@ TEST_P(LayerNormTest, MatchesReference) {
       const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
         return run(rig, in, GradientMode::kOverwrite, GradientMode::kOverwrite, false, DxGoes::kApart);
       });
-      // Three values may lie close to each other, and what is left of x - mean grows by rstd.
+      // Three values may be close to each other; the rest of x - mean then grows by rstd.
       const double rstd = expected.rstd[0], terms = 4 * rstd;
       const auto few = [n = out[0].size()](const Tolerance& t, double sum) { return t.for_terms(sum, n); };
       expect_close(out[0], expected.y, few(tolerance_of(dtype, kForwardTolerance), terms), "y");
@@ -187,7 +187,7 @@ TEST_P(LayerNormTest, SixteenBitsWithTheResidualInPlace) {
   }
 }
 
-// 1 + gamma / 1000 in bf16 would be 1: the center is added in fp32.
+// 1 + gamma / 1000 would be 1 in bf16, so the center is added in fp32.
 TEST_P(LayerNormTest, AddsTheCenterOfGamma) {
   for (const std::int64_t cols : {41, 768, 1500}) {
     for (const DType dtype : kFloatTypes) {
@@ -204,7 +204,7 @@ TEST_P(LayerNormTest, AddsTheCenterOfGamma) {
       });
       expect_close(out[0], expected.y, tolerance_of(dtype, kForwardTolerance), "y");
       expect_close(out[3], expected.dx, tolerance_of(dtype, kBackwardTolerance), "dx");
-      // The same bits as with the sum as gamma, where that is fp32.
+      // In fp32, gives the same bits as with gamma plus center as gamma.
       if (dtype != DType::kFloat32) continue;
       in.gamma = whole;
       in.gamma_center = 0.0f;
@@ -237,7 +237,7 @@ TEST_P(LayerNormTest, WithoutMeanAndBeta) {
     for (const DType dtype : kFloatTypes) {
       for (const GradientMode mode : kModes) {
         for (const DxGoes where : {DxGoes::kApart, DxGoes::kOverDy, DxGoes::kOverDxAdd}) {
-          // Large ones take turns.
+          // Runs only every fourth combination of large shapes.
           if (rows * cols > 10'000 && combination++ % 4 != 0) continue;
           SCOPED_TRACE(fmt::format("[{}, {}] {} mode {} dx {}", rows, cols, name(dtype),
                                    static_cast<int>(mode), static_cast<int>(where)));

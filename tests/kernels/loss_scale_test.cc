@@ -1,4 +1,4 @@
-// Loss scaling on the device: GradScaler's rule, and what it decides for the clip coefficient and the update.
+// Loss scaling on the device: GradScaler's rule, and its effect on the clip coefficient and the update.
 #include <cmath>
 #include <limits>
 
@@ -36,7 +36,7 @@ struct Scaler {
   }
 };
 
-/// The same state on the device.
+/// The same state in device memory.
 struct DeviceScaler {
   explicit DeviceScaler(const Rig& rig, const Scaler& start = {})
       : scale(rig.scalar(start.scale)),
@@ -70,7 +70,7 @@ void expect_same(const DeviceScaler& actual, const Scaler& expected) {
 
 class LossScaleTest : public KernelTest {
  protected:
-  // Overflows come in bursts, with clean runs of all lengths around the interval between them.
+  // Overflows come in bursts, separated by clean runs of all lengths around the interval.
   std::vector<float> norms(std::int64_t steps, std::int32_t interval) {
     std::vector<float> pattern;
     const float bad[] = {kInfinity, kNan, -kNan, -kInfinity};
@@ -132,7 +132,7 @@ TEST_P(LossScaleTest, GrowsAfterTwoThousandCleanSteps) {
   expect_same(actual, {.scale = 131072.0f, .clean_steps = 0, .step = 2000});
 }
 
-// An infinite scale could never come down again.
+// An infinite scale could never decrease again.
 TEST_P(LossScaleTest, NeverGrowsToInfinity) {
   const Rig r = rig();
   const float largest = std::ldexp(1.0f, 127);
@@ -174,13 +174,13 @@ TEST_P(LossScaleTest, WithoutAScaleSkipsAreCountedAlone) {
   }
 }
 
-// norm and clip as if the gradients had never been scaled.
+// norm and clip are as if the gradients had never been scaled.
 TEST_P(LossScaleTest, ClipCoefficientUnscales) {
   struct ClipCase {
     std::vector<float> partials;
     float max_norm, scale, norm, clip;
   };
-  // An infinite norm clips to 0, and 0 * infinity is NaN; the skip keeps both from the parameters.
+  // An infinite norm clips to 0, and 0 * infinity is NaN. Skipping the step keeps both out of the parameters.
   for (const ClipCase& c :
        {ClipCase{{9.0f, 16.0f}, 1.0f, 4.0f, 1.25f, 0.8f / 4.0f},
         ClipCase{{9.0f, 16.0f}, 2.0f, 4.0f, 1.25f, 0.25f}, ClipCase{{9.0f, 16.0f}, 0.0f, 4.0f, 1.25f, 0.25f},

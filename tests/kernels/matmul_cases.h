@@ -1,4 +1,4 @@
-// Products that tests of several places speak of.
+// Products that several tests use.
 #pragma once
 
 #include "kernels/backend.h"
@@ -12,7 +12,7 @@ struct MatmulCase {
   MathMode math = MathMode::kFp32;
 };
 
-// Of fp32, through panels on the cpu ([Note: operand copies]).
+// fp32 products that use panels on the cpu ([Note: operand copies]).
 inline constexpr MatmulCase kWeightGradient{1037, 519, 520, Transpose::kYes, Transpose::kNo};
 inline constexpr MatmulCase kFewRows{500, 520, 1100, Transpose::kNo, Transpose::kNo};
 inline constexpr MatmulCase kDeep{70, 200, 20000, Transpose::kNo, Transpose::kYes};

@@ -83,14 +83,14 @@ TEST_P(MatmulTest, AllShapesAndTransposes) {
   }
 }
 
-// More than one block of K, more than one tile, and neither a whole number of times.
+// More than one block of K and more than one tile, with remainders in both.
 TEST_P(MatmulTest, LongSums) {
   for (const Transpose transpose : {Transpose::kNo, Transpose::kYes}) {
     for (const auto& [in, out] : kTypes) check_product({130, 99, 2051, transpose, transpose, in, out});
   }
 }
 
-// Shapes of which the cpu backend copies operands, or takes k in ranges ([Note: operand copies]).
+// Shapes for which the cpu backend copies operands or splits k into ranges ([Note: operand copies]).
 TEST_P(MatmulTest, ShapesWithCopiedOperands) {
   const Transpose no = Transpose::kNo, yes = Transpose::kYes;
   for (const Case& c : {Case{200, 70, 45, no, yes}, Case{512, 40, 600, yes, no}, Case{50, 512, 300, yes, no},
@@ -101,7 +101,7 @@ TEST_P(MatmulTest, ShapesWithCopiedOperands) {
 }
 
 TEST_P(MatmulTest, Tf32RoundsItsInputsAndOnlyItDoes) {
-  // Elsewhere an extent that tensor cores like: a library may do small or odd ones without them.
+  // On cards, uses extents that suit tensor cores: a library may compute small or odd ones without them.
   const Case c = GetParam() == DeviceType::kCpu ? Case{127, 70, 1100, Transpose::kNo, Transpose::kYes}
                                                 : Case{256, 128, 1024, Transpose::kNo, Transpose::kYes};
   const auto a = random(c.m * c.k), b = random(c.k * c.n);
@@ -117,12 +117,12 @@ TEST_P(MatmulTest, Tf32RoundsItsInputsAndOnlyItDoes) {
       return {d.download()};
     })[0];
   };
-  // Whatever the settings of libraries and drivers, each call has the mode that it asks for.
+  // Each call has its requested mode, whatever the settings of libraries and drivers.
   const auto tf32 = run(MathMode::kTf32, a, b);
   EXPECT_GT(relative_error(tf32, product(c, a, b)), 10 * kForwardTolerance) << "nothing was rounded";
   expect_close(run(MathMode::kFp32, a, b), product(c, a, b), kForwardTolerance, "product with tf32 off");
   if (GetParam() != DeviceType::kCpu) {
-    // The rounding of the hardware is its own: half a unit of either factor.
+    // The hardware rounds differently: by half a unit of either factor.
     return expect_close(tf32, product(c, a, b), 1e-3, "product");
   }
   expect_close(tf32, product(c, rounded_a, rounded_b), kForwardTolerance, "product of rounded inputs");
@@ -171,7 +171,7 @@ TEST_P(MatmulTest, SumsOfNothingAreZero) {
   }
 }
 
-// The bits of column_sum, whichever path a product takes, and no others in the product.
+// Has the bits of column_sum on every path of a product, and leaves the product's bits unchanged.
 TEST_P(MatmulTest, GradientOfABias) {
   const Transpose no = Transpose::kNo, yes = Transpose::kYes;
   std::vector<Case> cases{
@@ -213,7 +213,7 @@ TEST_P(MatmulTest, GradientOfABias) {
   }
 }
 
-// Every combination of bias, activation, kept pre-activation and residual, the last also in place.
+// Every combination of bias, activation, stored pre-activation and residual, the last also in place.
 TEST_P(MatmulTest, Epilogues) {
   for (const auto& [m, n, k] :
        {std::array<std::int64_t, 3>{1, 1, 3}, {127, 200, 30}, {530, 200, 7}, {65, 800, 7}, {300, 160, 130}}) {
@@ -311,7 +311,7 @@ TEST_P(MatmulTest, ResidualInPlaceChangesNoBits) {
   }
 }
 
-// The library below must not take the threads that the calling thread's settings would allow.
+// oneDNN must not use the threads that the calling thread's settings would allow.
 TEST_P(MatmulTest, OneThreadMeansOne) {
   const std::int64_t m = 40, n = 50, k = 5000;
   const auto a = random(m * k), b = random(k * n);
@@ -350,7 +350,7 @@ TEST_P(MatmulTest, NanAndInfinityPropagate) {
   }
 }
 
-// A sum of finite products beyond fp16 is infinite there, and finite in fp32 and bf16.
+// A sum of finite products beyond fp16's range is infinite in fp16, and finite in fp32 and bf16.
 TEST_P(MatmulTest, OverflowBecomesInfinite) {
   const std::int64_t m = 5, n = 70, k = 64;
   for (const auto& [in, out] : kTypes) {
@@ -384,7 +384,7 @@ TEST_P(MatmulTest, NanAndInfinityPropagateInSixteenBits) {
   }
 }
 
-// Whatever the backend, an operand of another type is a mistake of the caller's, and is named.
+// On every backend, an operand of another type is an error of the caller, and the message names it.
 TEST_P(MatmulTest, RefusesOperandsOfTwoTypes) {
   const Rig r = rig();
   const DeviceArray d = r.poisoned({2, 2}), a = r.poisoned({2, 2}, DType::kFloat16);

@@ -8,7 +8,7 @@ namespace {
 template <class Args>
 bool was_called = false;
 
-// The ops of meta that note their calls; they still do nothing, as meta's own.
+// A meta backend whose ops record their calls; like meta's own, they compute nothing.
 const Backend& noting_meta() {
   static const Backend table = [] {
     Backend noting = meta_backend();

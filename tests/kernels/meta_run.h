@@ -1,17 +1,17 @@
-// The meta half of the conformance suite: what a case computes on a device, it counts on meta. Memory of meta
-// is addresses that nobody maps, so a kernel that touched any would end the program.
+// The meta half of the conformance suite: meta must count the memory of each case. Meta's memory consists of
+// unmapped addresses, so a kernel that accesses it ends the program.
 #pragma once
 
 #include "tests/kernels/kernel_test.h"
 
 namespace trireme::testing {
 
-/// Runs a case on meta and expects results of the sizes of `outputs`, nothing computed, and the bytes of
-/// every category but workspaces that the case has taken on its device.
+/// Runs a case on meta. Expects results with the sizes of `outputs`, no computation, and the device's bytes
+/// in every category but workspaces.
 void expect_meta_counts(const std::function<Outputs(const Rig&)>& run, const Outputs& outputs,
                         const MemoryStats& on_device);
 
-/// The ops of the table that no case has run on meta so far.
+/// The ops of the table that no case has run on meta yet.
 std::vector<std::string> ops_without_a_case();
 
 }  // namespace trireme::testing

@@ -22,14 +22,14 @@ class MetaTest : public ::testing::Test {
   KernelContext exec_{.device = kMetaDevice, .allocator = &allocator_};
 };
 
-// A null entry would crash the first plan that has the op.
+// A null entry would crash the first plan with that op.
 TEST_F(MetaTest, BothTablesLackWhatTheirDevicesDoNotHave) {
-  // Only a device beside the machine has these.
+  // Only devices other than the host have these.
   std::set<std::string> of_cards = {"examine_devices", "free_bytes",      "make_host_copy",
                                     "native_stream",   "prepare_uploads", "product_choices",
                                     "begin_capture",   "end_capture",     "launch_graph"};
   EXPECT_EQ(missing_entries(cpu_backend()), of_cards);
-  // And only a device that computes has these.
+  // Only devices that compute have these.
   of_cards.insert({"arithmetic", "make_stream"});
   EXPECT_EQ(missing_entries(meta_backend()), of_cards);
 }
@@ -73,7 +73,8 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
   EXPECT_EQ(allocator_.stats().current[MemoryCategory::kWorkspace], 0);
   EXPECT_EQ(attention_bwd_workspace(args, std::int64_t{1} << 40), 50 * head + rows) << "without the cap";
   EXPECT_EQ(attention_bwd_workspace(attention_of(4, 12, 1024)), 4 * 12 * (1024 * 1024 * 2 + 1024 * 4));
-  // See [Note: grouped queries on cuda]: copied keys and values, and their gradients, of a part's samples.
+  // See [Note: grouped queries on cuda]: copied keys and values with their gradients, for the samples of a
+  // part.
   AttentionBwdArgs grouped = attention_of(4, 8, 4096);
   grouped.num_kv_heads = 2;
   grouped.qkv.shape = grouped.dqkv.shape = {4, 4096, (8 + 2 * 2) * 64};
@@ -81,7 +82,7 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
   EXPECT_EQ(attention_bwd_workspace(grouped),
             4 * sample + 4 * 8 * 4096 * 4 + 2 * 4 * 4096 * (2 * 8 * 64) * 2);
   EXPECT_EQ(attention_bwd_workspace(grouped, sample), sample + 8 * 4096 * 4 + 2 * 4096 * (2 * 8 * 64) * 2);
-  // What the native kernels do.
+  // Calls that native kernels run.
   AttentionBwdArgs with_dropout = args;
   with_dropout.dropout_p = 0.1f;
   EXPECT_EQ(attention_bwd_workspace(with_dropout), 0);

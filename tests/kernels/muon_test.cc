@@ -1,4 +1,4 @@
-// What Muon computes beside matrix products.
+// The parts of Muon other than matrix products.
 #include <cmath>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// The optimizer passes, the gradient norm and the clip coefficient.
+// Optimizer updates, the gradient norm and the clip coefficient.
 #include <cmath>
 #include <limits>
 
@@ -86,7 +86,7 @@ void OptimizerTest::lion(DType dtype) {
       SCOPED_TRACE(fmt::format("{} n {} working {}", name(dtype), n, with_working));
       const auto p = random(n), g = random(n, 1.0f, dtype);
       auto m = random(n);
-      // Away from 0, where a rounding decides the sign.
+      // Keeps the direction away from 0, where a rounding would decide the sign.
       const auto direction = [&](std::int64_t i) { return beta1 * m[i] + (1 - beta1) * clip * g[i]; };
       for (std::int64_t i = 0; i < n; ++i) {
         if (std::abs(direction(i)) < 1e-3) m[i] += 0.01f;
@@ -122,7 +122,7 @@ void OptimizerTest::lion(DType dtype) {
   }
 }
 
-// Neither direction has a size: 0 moves nothing, infinity no further than 1, and NaN is seen.
+// The update has no magnitude: 0 moves nothing, infinity moves by 1, and NaN stays visible.
 TEST_P(OptimizerTest, LionMovesBySigns) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
   const std::vector<float> g{0.0f, -0.0f, 1e-30f, -1e30f, inf, -inf, nan};
@@ -185,7 +185,7 @@ void OptimizerTest::sgd(DType dtype) {
   }
 }
 
-// A working copy beside a center holds the rounded difference from it, of every rule.
+// A working copy with a center holds the rounded difference from it, for every rule.
 TEST_P(OptimizerTest, WorkingCopiesHaveACenter) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     for (const std::int64_t n : {3, 40001}) {
@@ -264,7 +264,7 @@ TEST_P(OptimizerTest, SquaredNormBlocks) {
     std::vector<double> expected(blocks, 0.0);
     for (std::int64_t i = 0; i < blocks * kNormBlock; ++i) expected[i / kNormBlock] += double{x[i]} * x[i];
     expect_close(out[0], expected, kForwardTolerance, "partials");
-    // A block's sum does not depend on where it stands: that is what sharding relies on.
+    // A block's sum does not depend on its position, which sharding relies on.
     const Rig r = rig();
     const DeviceArray last = r.poisoned({1});
     const std::vector<float> tail(x.end() - kNormBlock, x.end());
@@ -273,7 +273,7 @@ TEST_P(OptimizerTest, SquaredNormBlocks) {
   }
 }
 
-// Infinite where an element is: what the skip goes by.
+// A partial is infinite if an element is; the skip relies on that.
 TEST_P(OptimizerTest, SquaredNormBlocksOfSixteenBits) {
   constexpr std::int64_t kBlocks = 37;
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {

@@ -9,7 +9,7 @@ namespace {
 
 class PieceCrossEntropyTest : public KernelTest {
  protected:
-  // loss, statistics, logits of all pieces afterwards
+  // Returns loss, statistics, and the logits of all pieces afterwards.
   static Outputs run(const Rig& rig, int pieces, std::int64_t rows, std::int64_t cols,
                      const std::vector<float>& logits, const std::vector<std::int32_t>& targets, float scale,
                      bool write_gradient, DType dtype, float gradient_scale) {
@@ -60,7 +60,7 @@ class PieceCrossEntropyTest : public KernelTest {
   }
 };
 
-// In any number of pieces, as SoftmaxCrossEntropyArgs over all classes.
+// Any number of pieces gives the result of SoftmaxCrossEntropyArgs over all classes.
 TEST_P(PieceCrossEntropyTest, MatchesReference) {
   constexpr float kGradientScale = 32768.0f;
   for (const DType dtype : kFloatTypes) {
@@ -99,7 +99,7 @@ TEST_P(PieceCrossEntropyTest, MatchesReference) {
   }
 }
 
-// Rows that do not count are 0 in all statistics, and a target of another piece gives no logit.
+// Rows that do not count have zero statistics, and a target in another piece gives no logit.
 TEST_P(PieceCrossEntropyTest, Statistics) {
   const Rig r = rig();
   const DeviceArray out = r.poisoned({3, 3});
@@ -114,7 +114,7 @@ TEST_P(PieceCrossEntropyTest, Statistics) {
   EXPECT_EQ(statistics, expected);
 }
 
-// What is not finite is seen in the loss, as without pieces.
+// Non-finite values reach the loss, as without pieces.
 TEST_P(PieceCrossEntropyTest, NanReachesTheLoss) {
   const Outputs out = run(rig(), 2, 1, 4, {0, 1, std::numeric_limits<float>::quiet_NaN(), 1}, {0}, 1.0f, true,
                           DType::kFloat32, 1.0f);

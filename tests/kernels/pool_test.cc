@@ -29,7 +29,7 @@ const Case kCases[] = {
     {1, 1, 1, 3, {.height = 1, .width = 1}},
     {2, 6, 5, 4, {.height = 2, .width = 3, .stride = 3, .padding = 1}},
     {4, 5, 5, 16, {.height = 3, .width = 3, .stride = 1, .padding = 1}},  // windows overlap
-    {2, 8, 7, 3, {.height = 2, .width = 2, .stride = 3}},                 // pixels that no window sees
+    {2, 8, 7, 3, {.height = 2, .width = 2, .stride = 3}},                 // pixels outside every window
     {3, 1, 1, 5, {.height = 3, .width = 3, .stride = 2, .padding = 1}},   // one pixel and padding
     {2, 1, 6, 4, {.height = 1, .width = 3, .stride = 2}},                 // one row
     {1, 5, 3, 1, {.height = 4, .width = 3, .stride = 1, .padding = 1}},   // one channel

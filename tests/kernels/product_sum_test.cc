@@ -51,7 +51,7 @@ class ProductSumTest : public KernelTest {
     return d.download();
   }
 
-  // Of one product alone, by the op that has no groups.
+  // One product on its own, by the op without groups.
   static std::vector<float> product(const Rig& rig, const Case& c, const Operands& o, int p) {
     const auto i = static_cast<std::size_t>(p);
     const Shape b_shape = c.tb == Transpose::kYes ? Shape{c.n, c.k} : Shape{c.k, c.n};
@@ -83,7 +83,7 @@ class ProductSumTest : public KernelTest {
   }
 };
 
-// Sums that are added in one binary tree.
+// Adds sums in one binary tree.
 std::vector<float> tree_sum(std::vector<std::vector<float>> sums) {
   for (std::size_t apart = 1; apart < sums.size(); apart *= 2) {
     for (std::size_t left = 0; left < sums.size(); left += 2 * apart) {
@@ -110,10 +110,10 @@ TEST_P(ProductSumTest, MatchesReference) {
   }
 }
 
-// As each product alone, and additions.
+// Equals separate products followed by additions.
 TEST_P(ProductSumTest, OfOneGroupHasTheBitsOfProductsAndSums) {
   for (const DType dtype : kFloatTypes) {
-    // Products that sgemm takes as they are, with a copy of b, and that go through panels.
+    // Products that sgemm reads in place, that need a copy of b, and that use panels.
     for (Case c :
          {Case{130, 99, 33, 4}, Case{300, 96, 64, 8}, Case{70, 40, 700, 2}, Case{256, 520, 2080, 2}}) {
       c.dtype = dtype, c.has_bias = true;
@@ -129,7 +129,7 @@ TEST_P(ProductSumTest, OfOneGroupHasTheBitsOfProductsAndSums) {
   }
 }
 
-// Who has which products decides no bit: parts of the sum, added, are the sum.
+// The distribution of products over ranks changes no bit: adding parts of the sum gives the sum.
 TEST_P(ProductSumTest, OfSubtreesIsTheSameSum) {
   for (const DType dtype : kFloatTypes) {
     for (Case c : {Case{130, 99, 24, 8, 2}, Case{70, 40, 1056, 4, 2}}) {

@@ -91,7 +91,7 @@ TEST_P(RopeTest, MatchesReference) {
   }
 }
 
-// At position 100,000 an angle in fp32 would be off by 4e-3.
+// At position 100,000, an angle computed in fp32 would be off by 4e-3.
 TEST_P(RopeTest, FarPositionsKeepTheirDigits) {
   const Case c{.samples = 1, .seq_len = 100'001, .heads = 1, .kv_heads = 1, .pairs = 2, .theta = 3.0};
   std::vector<float> qkv(c.seq_len * packed(c), 0.0f);

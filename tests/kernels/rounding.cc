@@ -55,7 +55,7 @@ std::uint16_t bits_of(float x, DType dtype) {
   std::frexp(x, &exponent);
   exponent = std::max(exponent - 1, f.min_exponent);
   const int mantissa = static_cast<int>(std::ldexp(std::fabs(x), f.mantissa_bits - exponent));
-  // Denormals have no leading one, and the exponent field of the smallest normal is 1.
+  // Denormals have no leading one, and the smallest normal has exponent field 1.
   return static_cast<std::uint16_t>(sign | ((exponent - f.min_exponent) * one + mantissa));
 }
 

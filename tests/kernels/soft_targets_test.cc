@@ -1,4 +1,4 @@
-// Cross-entropy with several weighted targets a row and with label smoothing.
+// Cross-entropy with several weighted targets per row and with label smoothing.
 #include <array>
 #include <cmath>
 
@@ -18,8 +18,8 @@ TEST_P(SoftTargetsTest, MatchesReference) {
         auto targets = random_ints(rows * count, 0, static_cast<int>(cols) - 1);
         auto weights = random(rows * count);
         for (float& w : weights) w = std::fabs(w);
-        for (std::int64_t k = 0; k < count; ++k) targets[k] = -1;  // a row without any
-        if (count > 1) targets[count + 1] = -1;                    // and one with some
+        for (std::int64_t k = 0; k < count; ++k) targets[k] = -1;  // a row without targets
+        if (count > 1) targets[count + 1] = -1;                    // a row with some targets
         const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
           const DeviceArray x = rig.upload({rows, cols}, logits, dtype),
                             t = rig.upload({rows, count}, targets), w = rig.upload({rows, count}, weights),
@@ -60,7 +60,7 @@ TEST_P(SoftTargetsTest, MatchesReference) {
   }
 }
 
-// Up to rounding: rows of several targets are computed in another order.
+// Equal up to rounding, because rows with several targets are computed in another order.
 TEST_P(SoftTargetsTest, ASecondTargetThatIsIgnoredChangesNothing) {
   const auto logits = random(4 * 50, 3.0f);
   const auto run = [&](const std::vector<std::int32_t>& targets) {

@@ -15,8 +15,8 @@ std::int64_t parameters_of(std::string_view size, std::int64_t classes = 0) {
 }
 
 // Published: the uncased encoders with their pooler, 4,385,920 (Turc et al. 2019), 109,482,240 and
-// 335,141,888. The head of masked language modelling has a transform, its norm and a bias of its own in the
-// pooler's place, which is one matrix and bias.
+// 335,141,888. The masked language modelling head replaces the pooler, which is one matrix and bias, by a
+// transform, its norm and a bias.
 std::int64_t with_masked_head(std::int64_t published, std::int64_t hidden) {
   const std::int64_t pooler = hidden * hidden + hidden, transform = pooler, norm = 2 * hidden, bias = 30522;
   return published - pooler + transform + norm + bias;

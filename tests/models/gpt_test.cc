@@ -12,7 +12,7 @@ std::int64_t parameters_of(const GptConfig& config) {
   return make_layout(build_gpt(config)).num_parameters;
 }
 
-// Radford et al. 2019 as counted from the published checkpoints with a tied head.
+// Counted from the published checkpoints of Radford et al. 2019 with a tied head.
 TEST(Gpt, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of(gpt_config_for_size("124m")), 124439808);
   EXPECT_EQ(parameters_of(gpt_config_for_size("350m")), 354823168);

@@ -1,5 +1,5 @@
-// GPT-2, Llama, BERT and ViT through folders of Hugging Face's format: every bit of the state, also into
-// shards of ranks.
+// GPT-2, Llama, BERT and ViT through folders in Hugging Face's format. Compares every bit of the state, also
+// with sharded ranks.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -36,7 +36,7 @@ const LlamaConfig kLlama{.layers = 2,
                          .rope_scaling = {.factor = 2.0, .low_freq_factor = 1.5, .original_context = 7},
                          .tied = true};
 
-const char* const kClassifier = "a classifier";  // of kBert's shape
+const char* const kClassifier = "a classifier";  // with kBert's shape
 BertConfig classifier() {
   BertConfig config = kBert;
   config.classes = 3;
@@ -91,8 +91,8 @@ TEST_P(HfModels, TheStateComesBackOnEveryLayout) {
   }
 }
 
-// Files of the hub: without the prefix of what surrounds the body, with masks or frequencies, and a head that
-// repeats the token table.
+// Variants of files on the hub: without the prefix of the outer module, with masks or frequencies, and with a
+// head that repeats the token table.
 TEST_P(OlderHfFiles, AreRead) {
   const bool gpt = GetParam() == std::string_view(kGptHfType);
   GptConfig tied = kGpt;
@@ -113,7 +113,7 @@ TEST_P(OlderHfFiles, AreRead) {
       stored.push_back({part.name.substr(model.prefix.size()), "BF16", part.shape});
     }
   }
-  // Values beside the zeros of the rest.
+  // Nonzero values beside zeros elsewhere.
   std::map<std::string, std::vector<float>> values;
   const auto add = [&](const std::string& name, std::vector<std::int64_t> shape, std::vector<float> numbers) {
     stored.push_back({name, "F32", std::move(shape)});
@@ -141,7 +141,7 @@ TEST_P(OlderHfFiles, AreRead) {
     return message_of([&] { HfSource(folder.path(), model).check(wanted); });
   };
   EXPECT_EQ(message(), "");
-  for (auto& [name, numbers] : values) {  // of another model
+  for (auto& [name, numbers] : values) {  // tensors of another model
     const std::vector<float> right = numbers;
     numbers.back() *= 0.75f;
     EXPECT_NE(message().find("tensor '" + name + "'"), std::string::npos) << message();
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Families, OlderHfFiles, ::testing::Values(kGptHfType, k
 INSTANTIATE_TEST_SUITE_P(Families, HfModels,
                          ::testing::Values(kGptHfType, kLlamaHfType, kBertHfType, kClassifier, kVitHfType));
 
-// From our checkpoint and from their folder alike; a head of its own kind is taken with the rest.
+// Loads from our checkpoint and from their folder. A head of the requested kind is loaded with the rest.
 TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
   const TemporaryFolder folder;
   run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
@@ -190,7 +190,7 @@ TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
   });
 }
 
-// The file's own head of as many classes is left, too.
+// The file's own head is ignored, even with the same number of classes.
 TEST(NewHeads, OfAnImageModelWithOtherClasses) {
   const TemporaryFolder folder;
   run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
@@ -221,7 +221,7 @@ TEST(NewHeads, OfAnImageModelWithOtherClasses) {
   }
 }
 
-/// Of config.json with some values replaced; null removes one.
+/// config.json with some values replaced; null removes one.
 HfConfig config_with(const TemporaryFolder& folder, const HfModel& model, const nlohmann::json& changes) {
   nlohmann::json config = model.config;
   config.merge_patch(changes);
@@ -236,7 +236,7 @@ TEST(GptHf, TheShapeComesBack) {
   EXPECT_EQ(gpt.layers, 2);
   EXPECT_EQ(gpt.seq_len, 11);
   EXPECT_FALSE(gpt.tied);
-  // That of the published GPT-2: no word of what it shares, the widest layer in words of its own.
+  // config.json of the published GPT-2: omits shared defaults, and gives the widest layer under its own key.
   const HfConfig published = config_with(folder, gpt_to_hf(kGpt),
                                          {{"tie_word_embeddings", nullptr},
                                           {"n_inner", 84},
@@ -291,7 +291,7 @@ TEST(VitHf, TheShapeComesBack) {
   EXPECT_EQ(vit_to_hf(vit).config, model.config);
   EXPECT_EQ(vit.norm_epsilon, 1e-12);
   EXPECT_EQ(vit.classes, 5);
-  // Names of classes may be any; a folder without them has two.
+  // Class names are arbitrary; a folder without names has two classes.
   const nlohmann::json named{{"num_labels", nullptr}, {"label2id", nullptr}};
   nlohmann::json pets = named;
   pets["id2label"] = {{"0", "cat"}, {"1", "dog"}, {"2", nullptr}, {"3", nullptr}, {"4", nullptr}};
@@ -325,7 +325,7 @@ TEST(LlamaHf, TheShapeComesBack) {
   const HfModel model = llama_to_hf(kLlama);
   EXPECT_EQ(llama_to_hf(llama_from_hf(config_with(folder, model, nlohmann::json::object()))).config,
             model.config);
-  // The two newer forms of what says how positions turn; without it, and without kv_heads, the first Llama.
+  // The two newer forms of the rotary settings. Without them, and without kv_heads, it is the first Llama.
   const nlohmann::json scaling = model.config.at("rope_scaling");
   nlohmann::json together = scaling;
   together["rope_theta"] = 100.0;
@@ -366,7 +366,7 @@ TEST(LlamaHf, RefusesWhatIsComputedOtherwise) {
             path + "rope_scaling.type is \"linear\", and this build has only \"default\" and \"llama3\"");
   EXPECT_EQ(message({{"rope_scaling", {{"factor", nullptr}}}}),
             path + "rope_scaling.factor is missing, and this build has only \"llama3\" with a number there");
-  // Two places for one value.
+  // One value in two places.
   const std::string follow =
       ": versions of transformers differ in which they follow, so correct one of them, or "
       "take it out";

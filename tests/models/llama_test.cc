@@ -12,7 +12,7 @@ std::int64_t parameters_of(std::string_view size) {
   return make_layout(build_llama(llama_config_for_size(size))).num_parameters;
 }
 
-// As counted from the published checkpoints.
+// Counted from the published checkpoints.
 TEST(Llama, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("15m"), 15191712);
   EXPECT_EQ(parameters_of("1b"), 1235814400);
@@ -37,7 +37,7 @@ TEST(Llama, RefusesWhatCannotBeBuilt) {
   };
   refused([](LlamaConfig& c) { c.heads = 5; });
   refused([](LlamaConfig& c) { c.kv_heads = 3; });
-  refused([](LlamaConfig& c) { c.hidden = 12; });  // heads of 3
+  refused([](LlamaConfig& c) { c.hidden = 12; });  // head width 3
   refused([](LlamaConfig& c) { c.ffn = 0; });
   refused([](LlamaConfig& c) { c.layers = 2000000000; });
   refused([](LlamaConfig& c) { c.rope_theta = 0; });

@@ -16,7 +16,7 @@ std::int64_t parameters_of(const char* name) {
   return make_layout(build_resnet(*find_resnet_config(name))).num_parameters;
 }
 
-// torchvision's, and He et al. 2016 (0.27 and 0.85 M) with convolutions as shortcuts.
+// torchvision's numbers, and He et al. 2016 (0.27 and 0.85 M) with convolutional shortcuts.
 TEST(ResNet, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("resnet18"), 11689512);
   EXPECT_EQ(parameters_of("resnet34"), 21797672);
@@ -44,7 +44,7 @@ TEST(ResNet, EveryUnitIsABlockAndNamesAreTorchvisions) {
   }
 }
 
-// By the rule: matrices and kernels alone.
+// The rule: only matrices and kernels decay.
 TEST(ResNet, DecaySparesNormsAndBiases) {
   for (const auto& block : build_resnet(*find_resnet_config("resnet18"))) {
     for (const ParameterSpec& spec : block->parameters()) {

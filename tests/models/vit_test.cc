@@ -17,9 +17,8 @@ std::int64_t parameters_of(std::string_view size, std::int64_t patch) {
   return make_layout(build_vit(config)).num_parameters;
 }
 
-// At 224 x 224 pixels and 1000 classes: torchvision's vit_b_16, vit_l_16 and vit_h_14, and its
-// VisionTransformer of the other shapes, of which Ti/16 and S/16 are those of Touvron et al. 2021 (DeiT: 5.7
-// and 22.1 M).
+// At 224 x 224 pixels and 1000 classes. From torchvision's vit_b_16, vit_l_16 and vit_h_14, and its
+// VisionTransformer with the other shapes. Ti/16 and S/16 match Touvron et al. 2021 (DeiT: 5.7 and 22.1 M).
 TEST(Vit, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("ti", 16), 5717416);
   EXPECT_EQ(parameters_of("s", 16), 22050664);
@@ -107,7 +106,7 @@ TEST(Cct, RefusesWhatCannotBeBuilt) {
   EXPECT_THROW(cct_config_for_size("2/3x3"), Error);
 }
 
-// 32 -> 16 -> 8, and odd sides up.
+// 32 -> 16 -> 8; odd sides round up.
 TEST(Cct, PoolsHalveTheImage) {
   EXPECT_EQ(CctConfig{}.side(), 8);
   EXPECT_EQ((CctConfig{.image_size = 9}.side()), 3);

@@ -1,5 +1,5 @@
-# [Note: instruction sets]: an object compiled for newer instructions may define nothing that the linker could hand
-# to the rest of the program. Fails on any weak symbol and on any global one but the tables.
+# [Note: instruction sets]: an object compiled for newer instructions may define nothing that the linker could use in
+# the rest of the program. Fails on any weak symbol, and on any global symbol but the tables.
 #   cmake -DNM=nm -DNAMESPACE=x86_64_v4 "-DOBJECTS=a.o|b.o" -P isa_symbols.cmake
 string(REPLACE "|" ";" OBJECTS "${OBJECTS}")
 if(NOT OBJECTS)

@@ -1,5 +1,5 @@
-// Every instruction set that this machine has must compute what the newest does, which the conformance suite
-// checks against double.
+// Every instruction set of this machine must compute the same as the newest one, which the conformance suite
+// compares with double.
 #include "kernels/cpu/numerics.h"
 
 #include <gtest/gtest.h>
@@ -184,7 +184,7 @@ Results run(const Numerics& n) {
   return r;
 }
 
-/// Bits, one value for all NaN.
+/// The bits, with one value for all NaN.
 std::vector<std::uint32_t> bits(const Floats& values) {
   std::vector<std::uint32_t> bits(values.size());
   std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
@@ -198,7 +198,7 @@ double exact_sigmoid_of_gelu(double x) {
   return 1 / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-// Not 1 + tanh: that loses all digits for negative x, which the approximation keeps.
+// Not 1 + tanh, which loses all digits for negative x; the approximation keeps them.
 double exact_gelu(double x) {
   return x * exact_sigmoid_of_gelu(x);
 }
@@ -220,7 +220,7 @@ TEST(NumericsTest, GeluKeepsRelativeAccuracy) {
         {.d = y.data(), .rows = 1, .cols = n, .pitch = n, .activation = Activation::kGeluTanh});
     (*table)->activation->gelu_tanh_bwd(dy.data(), x.data(), dx.data(), n);
     for (std::size_t i = 0; i < x.size(); ++i) {
-      // The exponent's round-off: |2 u| grows with x^3.
+      // Allows for the round-off of the exponent: |2 u| grows with x^3.
       const double relative = x[i] < -5.0f ? 2e-5 : 2e-6;
       EXPECT_NEAR(y[i], exact_gelu(x[i]), relative * std::fabs(exact_gelu(x[i]))) << x[i];
       EXPECT_NEAR(dx[i], exact_gelu_derivative(x[i]), 5e-7) << x[i];
@@ -265,7 +265,7 @@ TEST(NumericsTest, TanhKeepsRelativeAccuracy) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double exact = std::tanh(double{x[i]}), cosh = std::cosh(std::min(50.0, std::fabs(double{x[i]})));
       EXPECT_NEAR(y[i], exact, 3e-7 * std::fabs(exact)) << x[i];
-      // What is denormal may be 0.
+      // Denormal results may be 0.
       EXPECT_NEAR(dx[i], 1 / (cosh * cosh), 2e-6 / (cosh * cosh) + 1.2e-38) << x[i];
     }
   }
@@ -290,7 +290,7 @@ TEST(NumericsTest, ExactGelu) {
     (*table)->activation->gelu_bwd(dy.data(), x.data(), dx.data(), n);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double below = 0.5 * std::erfc(-static_cast<double>(x[i]) / std::sqrt(2.0));
-      // The exponent's round-off: x^2 / 2 of it.
+      // Allows for the round-off of the exponent, x^2 / 2.
       const double relative = x[i] < -5.0f ? 1e-5 : 2e-6;
       ASSERT_NEAR(y[i], x[i] * below, relative * std::fabs(x[i] * below)) << x[i];
       const double bell = std::exp(-0.5 * static_cast<double>(x[i]) * x[i]) / std::sqrt(2 * M_PI);
@@ -303,7 +303,7 @@ TEST(NumericsTest, ExactGelu) {
     run(**table, beyond, 2);
     EXPECT_EQ(beyond[0], kInfinity);
     EXPECT_TRUE(std::isnan(beyond[1]));
-    // Alone as in vectors.
+    // A single value gives the same bits as in a vector.
     for (std::size_t i = 0; i < x.size(); i += 997) {
       Floats alone{x[i]};
       run(**table, alone, 1);
@@ -312,7 +312,7 @@ TEST(NumericsTest, ExactGelu) {
   }
 }
 
-// A tile's columns depend on how a product is cut: what is left of the vectors must not show.
+// The tile's columns depend on how a product is split, so partial vectors must give the same bits.
 TEST(NumericsTest, GeluIsTheSameInVectorsAndAlone) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Floats x = random(kCols, 12.0f);
@@ -336,7 +336,7 @@ TEST(NumericsTest, GeluIsTheSameInVectorsAndAlone) {
                                   .activation = Activation::kGeluTanh});
     }
     EXPECT_EQ(bits(row), bits(alone)) << (*n)->isa;
-    // Rows of all groups of vectors, and of parts of one.
+    // Rows that use all group sizes of vectors, and partial vectors.
     const Floats dy = random(kCols, 1.0f);
     for (const std::int64_t cols : {1, 15, 16, 31, 32, 64, 113, 127, 128}) {
       Floats part(x.begin(), x.begin() + cols), slope(x), slope_of_part(part);
@@ -381,7 +381,7 @@ TEST(NumericsTest, InstructionSetsAgree) {
   if (compared == 0) GTEST_SKIP() << "this machine has one instruction set only: " << numerics().isa;
 }
 
-// Conversions by every instruction set; the last table is the software of the oldest.
+// Conversions on every instruction set. The last table uses the software conversion of the oldest set.
 class ConversionTest : public ::testing::TestWithParam<Element> {
  protected:
   template <class Run>
@@ -395,7 +395,7 @@ class ConversionTest : public ::testing::TestWithParam<Element> {
   }
 };
 
-// An odd number of values, so that vectors have a tail; NaN with all kinds of payload among them.
+// An odd number of values, so that vectors have a tail. Includes NaN with all kinds of payloads.
 TEST_P(ConversionTest, ReadsAreTheSameBits) {
   if (GetParam() == Element::kTf32) {
     expect_same_bits([&](const Numerics& n) {
@@ -416,7 +416,7 @@ TEST_P(ConversionTest, ReadsAreTheSameBits) {
   });
 }
 
-// Rows and columns that are no whole number of vectors, more than one piece of a row, pitches beyond them.
+// Rows and columns that are not multiples of a vector, rows longer than one piece, and larger pitches.
 TEST_P(ConversionTest, TransposedReadsAreReads) {
   constexpr std::int64_t kRead = 37, kLength = 531, kFromPitch = 540, kToPitch = 45;
   const Floats values = random(kRead * kFromPitch, 3.0f);
@@ -445,7 +445,7 @@ TEST_P(ConversionTest, TransposedReadsAreReads) {
 TEST_P(ConversionTest, WritesAreTheSameBits) {
   if (GetParam() == Element::kTf32) GTEST_SKIP() << "tf32 is a conversion of inputs";
   expect_same_bits([&](const Numerics& n) {
-    // Every exponent and sign, ties and their neighbours at every length of mantissa.
+    // Every exponent and sign, with ties and their neighbours at every mantissa length.
     std::vector<std::uint32_t> words;
     for (std::uint32_t top = 0; top < 0x20000; ++top) {
       for (const std::uint32_t low : {0u, 1u, 0x0FFFu, 0x1000u, 0x1001u, 0x4FFFu, 0x7FFFu})

@@ -1,4 +1,4 @@
-// The accuracy of the approximations, against double.
+// The accuracy of the approximations, compared with double.
 #define TRIREME_ISA test_isa
 #include "kernels/cpu/isa/vector_math.h"
 

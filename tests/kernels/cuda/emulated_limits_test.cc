@@ -1,4 +1,5 @@
-// That the emulation refuses what a card refuses: a fake that lets everything pass shows nothing.
+// Checks that the emulation rejects what a card rejects. An emulation that accepts everything would prove
+// nothing.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

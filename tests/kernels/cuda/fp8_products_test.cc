@@ -1,4 +1,4 @@
-// fp8 products on cards without them, and where cuBLASLt has none: see [Note: fp8 products].
+// fp8 products on cards without fp8 support, and where cuBLASLt has no algorithm: see [Note: fp8 products].
 #include <gmock/gmock.h>
 
 #include "kernels/product_workspace.h"
@@ -17,7 +17,7 @@ class Fp8Products : public ::testing::Test {
     emulation::compute_capability() = 90;
   }
 
-  // Small integers: e4m3 and every order of a sum are exact.
+  // Small integers, so that e4m3 and every order of summation are exact.
   static std::vector<float> product(const Rig& rig, std::int64_t m, std::int64_t n, std::int64_t k,
                                     Transpose ta, Transpose tb) {
     const auto operand = [&](std::int64_t rows, std::int64_t cols, int period, const DeviceArray& codes,
@@ -73,11 +73,11 @@ TEST_F(Fp8Products, ExtentsThatTheLibraryDoesNotTakeAreNamedOnce) {
   EXPECT_EQ(said.find("no library takes"), said.rfind("no library takes")) << said;
 }
 
-// What is predicted of a product is what it takes, beside the library's own.
+// The predicted workspace of a product equals the allocated one, without the library's own.
 TEST_F(Fp8Products, WorkspaceIsThePredictedOne) {
   const Rig rig(DeviceType::kCuda, 1);
   const auto expect_as_predicted = [&](const MatmulArgs& args, std::int64_t least) {
-    rig.run(args);  // the library makes its own
+    rig.run(args);  // the library allocates its own
     rig.allocator().reset_peak();
     const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
     rig.run(args);
@@ -107,7 +107,7 @@ TEST_F(Fp8Products, WorkspaceIsThePredictedOne) {
                          .b_inverse_scale = scale},
                         decoded + (m + n) * k);
   }
-  // bf16, whose activation the library does unless something else follows it.
+  // bf16. The library computes the activation unless another step follows it.
   const DeviceArray a = rig.poisoned({48, 64}, DType::kBFloat16),
                     b = rig.poisoned({64, 32}, DType::kBFloat16),
                     d = rig.poisoned({48, 32}, DType::kBFloat16);

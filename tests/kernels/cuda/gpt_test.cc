@@ -1,4 +1,4 @@
-// The same model, plan and data on the cuda backend as on the cpu.
+// The same model, plan and data on the cuda and cpu backends.
 #include <gtest/gtest.h>
 
 #include <cmath>

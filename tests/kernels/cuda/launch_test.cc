@@ -1,5 +1,5 @@
-// Messages of `trireme train` about GPUs that are missing, too few, too small or too new for their driver: in
-// the emulation, whose cards are as many and as large as a test wants.
+// Messages of `trireme train` about GPUs that are missing, too few, too small, or too new for their driver.
+// Runs in the emulation, where a test sets the number and size of the cards.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST_F(CudaLaunch, MoreRanksThanGpus) {
                     HasSubstr("start at most 2 ranks a machine")));
 }
 
-// What plans of libraries depend on: recorded in checkpoints, compared between ranks.
+// The facts that library plans depend on. They are recorded in checkpoints and compared between ranks.
 TEST_F(CudaLaunch, TheCardAndItsLibrariesDecideBits) {
   const auto facts = arithmetic_of({DeviceType::kCuda, 0});
   EXPECT_THAT(facts.at("GPU"), ContainsRegex(".+, sm_[0-9]+, [0-9]+ multiprocessors"));
@@ -79,7 +79,7 @@ TEST_F(CudaLaunch, TheCardAndItsLibrariesDecideBits) {
     EXPECT_TRUE(facts.contains(library)) << library;
 }
 
-// What a card has lost beside the memory of tensors, here to somebody else.
+// Card memory that is used outside the tensors' allocations, here by another owner.
 TEST_F(CudaLaunch, ContextAndLibrariesAreMeasured) {
   const std::int64_t card = std::int64_t{1} << 30, other = std::int64_t{10} << 20;
   emulation::set_memory_limit(static_cast<std::size_t>(card));
@@ -111,7 +111,7 @@ TEST_F(CudaLaunch, OutOfMemoryNamesTheKeysThatHelp) {
         },
         ErrorCode::kOutOfMemory);
   };
-  // Nothing fits, not even parameters; then they do, but not what the products want in the first step.
+  // First nothing fits, not even parameters. Then parameters fit, but not the first step's products.
   EXPECT_THAT(train(1 << 20),
               AllOf(HasSubstr("out of memory on cuda:0"), HasSubstr("(param_store) do not fit"),
                     HasSubstr("train.micro_batch = 2 or parallel.recompute_every = 1 would reduce "

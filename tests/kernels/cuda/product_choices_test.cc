@@ -1,4 +1,4 @@
-// Measured choices among cuBLASLt's algorithms, by the emulation's clock: see [Note: measured products].
+// Measured choices among cuBLASLt's algorithms, on the emulation's clock: see [Note: measured products].
 #include "kernels/backend_products.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Times = std::array<double, 4>;  // us of each algorithm; the last adds in place
+using Times = std::array<double, 4>;  // us per algorithm; the last adds in place
 
 class ProductChoicesTest : public ::testing::Test {
  protected:
@@ -36,7 +36,7 @@ class ProductChoicesTest : public ::testing::Test {
     return all;
   }
 
-  // One product; the algorithm that ran, or -1.
+  // Runs one product and returns the algorithm that ran, or -1.
   static int algorithm_of_a_run(const Rig& rig, DType in = DType::kFloat32, DType out = DType::kFloat32,
                                 std::vector<float>* result = nullptr) {
     const DeviceArray a = rig.upload({32, 16}, values(512), in), b = rig.upload({16, 48}, values(768), in),
@@ -60,7 +60,7 @@ class ProductChoicesTest : public ::testing::Test {
     algorithm_of_a_run(rig, in, out);
     return choices_of(rig).table();
   }
-  // The only choice.
+  // The only choice in the table.
   static ProductChoice choice_for(const Times& times, DType in = DType::kFloat32,
                                   DType out = DType::kFloat32) {
     take(times);
@@ -88,7 +88,7 @@ TEST_F(ProductChoicesTest, TheFastestIsTakenBeyondTheMargin) {
   EXPECT_EQ(choice.description, "id 2, tile 0, stages 0, splits 1");
 }
 
-// What was chosen is what runs, in the measuring stream too.
+// The chosen algorithm runs, in the measuring stream too.
 TEST_F(ProductChoicesTest, TheChoiceRuns) {
   take({200, 150, 120, 500});
   const Rig rig(DeviceType::kCuda, 1);
@@ -96,7 +96,7 @@ TEST_F(ProductChoicesTest, TheChoiceRuns) {
   EXPECT_EQ(algorithm_of_a_run(rig), 2);
 }
 
-// A clock that stumbles: one burst of seven takes ten times as long, another one no time.
+// An unreliable clock: of seven bursts, one takes ten times as long and another no time.
 TEST_F(ProductChoicesTest, TheMedianCounts) {
   std::array<int, 4> runs{};
   take([&runs](int i) {
@@ -119,7 +119,7 @@ TEST_F(ProductChoicesTest, WhatTheLibraryRefusesIsNoCandidate) {
   EXPECT_NEAR(choice.us, 120, 1e-3);
 }
 
-// The sums of fp32 results may grow in place where that repeats its bits; 16-bit ones would be rounded again.
+// Sums of fp32 results may be added in place if that repeats its bits; 16-bit ones would be rounded again.
 TEST_F(ProductChoicesTest, SumsInPlace) {
   const Times times{200, 190, 200, 50};
   EXPECT_EQ(choice_for(times).candidate, 3);
@@ -130,7 +130,7 @@ TEST_F(ProductChoicesTest, SumsInPlace) {
   EXPECT_EQ(choice_for(times).candidate, 1);
 }
 
-// In another context, as another rank or process has it: nothing is measured there.
+// A table used in another context, like another rank or process, which measures nothing.
 TEST_F(ProductChoicesTest, ATableTravels) {
   take({200, 150, 120, 500});
   const ProductTable table = measured();
@@ -146,7 +146,7 @@ TEST_F(ProductChoicesTest, ATableTravels) {
   EXPECT_EQ(choices_of(rig).table(), table);
   EXPECT_EQ(algorithm_of_a_run(plain, DType::kFloat32, DType::kFloat32, &expected), 0);
   EXPECT_TRUE(same_bits(result, expected));
-  // The workspace that a prediction leaves open is as large.
+  // The workspace stays as large as predictions assume.
   EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace],
             plain.allocator().stats().peak[MemoryCategory::kWorkspace]);
 }
@@ -194,7 +194,7 @@ TEST_F(ProductChoicesTest, AnAlgorithmThatTheLibraryDoesNotKnow) {
                 "last bits may differ"));
 }
 
-// Of another product: the contract of this one's results does not allow it.
+// The algorithm belongs to another product; the contract forbids it for this one's results.
 TEST_F(ProductChoicesTest, AnAlgorithmThatRoundsTwice) {
   take({200, 190, 200, 50});
   const ProductChoice in_place = measured().begin()->second;
@@ -208,7 +208,7 @@ TEST_F(ProductChoicesTest, AnAlgorithmThatRoundsTwice) {
               HasSubstr("it adds parts in no order that keeps bits"));
 }
 
-// At run time: see [Note: refused products].
+// Refused at run time: see [Note: refused products].
 TEST_F(ProductChoicesTest, AnAlgorithmThatIsRefusedWhenItRuns) {
   take({200, 120, 150, 500});
   const ProductTable table = measured();
@@ -222,7 +222,7 @@ TEST_F(ProductChoicesTest, AnAlgorithmThatIsRefusedWhenItRuns) {
                         "proposal runs"));
 }
 
-// Allocations have 64 bytes of it for sure; more is chance, and differs between runs.
+// Only 64 bytes of alignment are guaranteed. More depends on chance and differs between runs.
 TEST_F(ProductChoicesTest, AlignmentBeyondThatOfAllocationsIsNotCounted) {
   const ProductTable table = measured();
   ASSERT_EQ(table.size(), 1u);

@@ -1,5 +1,5 @@
-// On a GPU: a recorded step has the bits of an enqueued one, whatever runs between steps. The same in the
-// emulation, with what can be counted there: step_graph_test.cc.
+// On a GPU: a recorded step has the bits of an enqueued one, whatever runs between steps. step_graph_test.cc
+// tests the same in the emulation, including counts.
 #include <gtest/gtest.h>
 
 #include "parallel/comm/local.h"
@@ -32,7 +32,7 @@ Outcome train(bool cuda_graph) {
     const StepResult result =
         engine.step(testing::token_source(config.vocab, config.seq_len, step * kGlobalBatch),
                     kGlobalBatch * config.seq_len, 1e-2 / (1 + step));
-    // Libraries make their handles in the first step, and the second fills the graph's pool.
+    // Libraries make their handles in the first step, and the second step fills the graph's pool.
     if (cuda_graph) {
       EXPECT_EQ(engine.step_graph()->replayed(), step >= 2) << "step " << step;
     }

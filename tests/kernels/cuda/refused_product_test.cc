@@ -15,15 +15,15 @@ class RefusedProductTest : public ::testing::Test {
  protected:
   ~RefusedProductTest() override { emulation::product_refusals() = {}; }
 
-  // Small integers: every order of a sum has the same bits, in 16 bits too.
+  // Small integers, so that every order of summation has the same bits, in 16 bits too.
   static std::vector<float> counted(std::int64_t n, int period) {
     std::vector<float> values;
     for (std::int64_t i = 0; i < n; ++i) values.push_back(static_cast<float>(i % period) - 1.0f);
     return values;
   }
 
-  // A plain product in each transpose, one with bias, one with a residual beside d and one with it in d, one
-  // with an activation, and an accumulated gradient.
+  // Plain products in each transposition, one with bias, one with a residual beside d and one with the
+  // residual in d, one with an activation, and an accumulated gradient.
   static Outputs products(const Rig& rig, DType in, DType out) {
     const std::int64_t m = 70, n = 72, k = 24;
     const DeviceArray a = rig.upload({m, k}, counted(m * k, 3), in),
@@ -64,14 +64,14 @@ class RefusedProductTest : public ::testing::Test {
   static void expect_equal(const Outputs& outputs, const Outputs& expected) {
     ASSERT_EQ(outputs.size(), expected.size());
     for (std::size_t i = 0; i + 1 < outputs.size(); ++i) EXPECT_TRUE(same_bits(outputs[i], expected[i])) << i;
-    // The library's activation is not the native one to the last bit.
+    // The library's activation differs from the native one in the last bits.
     for (std::size_t i = 0; i < expected.back().size(); ++i) {
       ASSERT_NEAR(outputs.back()[i], expected.back()[i], 1e-2 * std::abs(expected.back()[i]) + 1e-3);
     }
   }
 };
 
-// The next proposals, then product and rest one after the other, then the native kernel.
+// First the next proposals run, then product and rest separately, then the native kernel.
 TEST_F(RefusedProductTest, RunOtherwise) {
   constexpr int kAll = emulation::kProposedProducts;
   for (const auto& [in, out] :
@@ -94,7 +94,7 @@ TEST_F(RefusedProductTest, RunOtherwise) {
   }
 }
 
-// A shape that no step before has had.
+// The shape is new in the recorded step.
 TEST_F(RefusedProductTest, NoAlgorithmIsChosenInARecordedStep) {
   const Rig rig(DeviceType::kCuda, 1);
   const DeviceArray small = rig.upload({8, 8}, counted(64, 3)), large = rig.upload({16, 8}, counted(128, 3));

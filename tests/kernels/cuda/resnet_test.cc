@@ -1,4 +1,4 @@
-// A residual network on the cuda backend as on the cpu: losses, every gradient, running statistics.
+// A residual network on the cuda and cpu backends: losses, every gradient, running statistics.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ constexpr std::int64_t kGlobalBatch = 4;
 
 struct Outcome {
   std::vector<float> losses, norms;
-  float eval_loss = 0;                                  // by the running statistics
+  float eval_loss = 0;                                  // with the running statistics
   std::map<std::string, std::vector<float>> gradients;  // of the first step
   std::vector<std::int64_t> peaks;
   std::uint64_t state_hash = 0;
@@ -29,7 +29,7 @@ struct Job {
   ResNetConfig::Stem stem = ResNetConfig::Stem::kCifar;
   PrecisionMode mode = PrecisionMode::kFp32;
   int recompute_every = 0;
-  bool cuda_graph = false;  // no gradients are observed then
+  bool cuda_graph = false;  // gradients are not observed then
 };
 
 Outcome train(DeviceType type, const Job& job) {
@@ -56,7 +56,7 @@ Outcome train(DeviceType type, const Job& job) {
   };
   for (int step = 0; step < 4; ++step) {
     const StepResult result = engine.step(source(step * kGlobalBatch), kGlobalBatch, 0.05);
-    // Libraries make their handles in the first step, and the second fills the graph's pool.
+    // Libraries make their handles in the first step, and the second step fills the graph's pool.
     if (job.cuda_graph) {
       EXPECT_EQ(engine.step_graph()->replayed(), step >= 2) << "step " << step;
     }
@@ -83,7 +83,7 @@ double norm(const std::vector<float>& values) {
 }
 
 TEST(CudaResNet, NoEntryOfTheTableIsMissing) {
-  EXPECT_EQ(missing_entries(cuda_backend()), std::set<std::string>{"arithmetic"});  // a card is examined
+  EXPECT_EQ(missing_entries(cuda_backend()), std::set<std::string>{"arithmetic"});  // cards are examined
 }
 
 TEST(CudaResNet, LearnsAsOnTheCpu) {
@@ -108,7 +108,7 @@ TEST(CudaResNet, SixteenBitsAsOnTheCpu) {
   for (const PrecisionMode mode : {PrecisionMode::kFp16, PrecisionMode::kBf16}) {
     const Job job{.mode = mode};
     const Outcome cpu = train(DeviceType::kCpu, job), cuda = train(DeviceType::kCuda, job);
-    // One step of training; the others differ by what 16 bits make of it.
+    // After one step of training. Later steps differ by the effect of 16-bit rounding.
     EXPECT_LT(std::abs(cuda.losses[0] - cpu.losses[0]), 0.01f * cpu.losses[0]);
     EXPECT_LT(std::abs(cuda.losses[2] - cpu.losses[2]), 0.05f * cpu.losses[2]);
   }

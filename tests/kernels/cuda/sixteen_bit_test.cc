@@ -1,5 +1,5 @@
-// Kernels in fp16 and bf16 against the same kernels in fp32, on inputs that 16 bits hold exactly: they differ
-// by the rounding of results alone.
+// Compares kernels in fp16 and bf16 with the same kernels in fp32, on inputs that 16 bits hold exactly. They
+// differ only by the rounding of results.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-// Of normal numbers; smaller ones become zero.
+// For normal numbers; smaller ones become zero.
 std::uint16_t to_bits(DType dtype, float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const int dropped = dtype == DType::kBFloat16 ? 16 : 13;
@@ -65,8 +65,8 @@ class SixteenBit : public ::testing::TestWithParam<DType> {
     return values;
   }
 
-  // run(dtype) returns its outputs; those of 16 bits must be the fp32 ones but for rounding.
-  // `roundings`: of results, and of what is stored in 16 bits on the way.
+  // run(dtype) returns its outputs. 16-bit outputs must equal the fp32 ones up to rounding. `roundings`
+  // counts the result and all intermediates that are stored in 16 bits.
   template <class Run>
   void compare(Run run, int roundings = 1) {
     const std::vector<Tensor> expected = run(DType::kFloat32), actual = run(GetParam());
@@ -190,12 +190,11 @@ TEST_P(SixteenBit, CrossEntropy) {
     const std::vector<std::int32_t> ids = {0, 60, -1, 7, 33};
     compare([&](DType dtype) {
       const Tensor logits = upload(dtype, {kRows, cols}, x), loss = poisoned(DType::kFloat32, {});
-      ctx_.run(
-          SoftmaxCrossEntropyArgs{.logits = logits,
-                                  .targets = ctx_.from_host(ids.data(), {kRows}, DType::kInt32),
-                                  .loss = loss,
-                                  .inv_num_targets = 64.0f,  // keeps small gradients among the normal numbers
-                                  .write_gradient = true});
+      ctx_.run(SoftmaxCrossEntropyArgs{.logits = logits,
+                                       .targets = ctx_.from_host(ids.data(), {kRows}, DType::kInt32),
+                                       .loss = loss,
+                                       .inv_num_targets = 64.0f,  // keeps small gradients normal
+                                       .write_gradient = true});
       return std::vector<Tensor>{loss, logits};
     });
   }
@@ -214,7 +213,7 @@ TEST_P(SixteenBit, Attention) {
     SCOPED_TRACE(c.head_dim);
     const std::int64_t width = c.heads * c.head_dim, packed = (c.heads + 2 * c.kv_heads) * c.head_dim;
     const auto x = random(c.samples * c.length * packed), d = random(c.samples * c.length * width);
-    // cuDNN rounds the probabilities and the scores' gradients too, as factors of products: 1e-3 in fp16.
+    // cuDNN also rounds the probabilities and the score gradients, as factors of products: 1e-3 in fp16.
     const auto run = [&](DType dtype) {
       const Tensor qkv = upload(dtype, {c.samples, c.length, packed}, x);
       const Tensor out = poisoned(dtype, {c.samples, c.length, width});

@@ -1,5 +1,5 @@
-// Whole steps that are recorded once and played, in the emulation, where a graph is the list of what was
-// enqueued: the same bits as enqueued steps, the same memory, and nothing but one launch a step.
+// Whole steps that are recorded once and replayed, in the emulation, where a graph is the list of enqueued
+// work. A replayed step has the same bits and memory as an enqueued one, and needs a single launch.
 #include "parallel/run/step_graph.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kGlobalBatch = 2;
 constexpr int kSteps = 5;
-// Small even for a test: emulated kernels are slow.
+// Small even for a test, because emulated kernels are slow.
 const GptConfig kModel{.layers = 1, .hidden = 16, .heads = 2, .vocab = 19, .seq_len = 8};
 
 EngineOptions options(bool cuda_graph, DeviceType device = DeviceType::kCuda) {
@@ -43,7 +43,7 @@ struct TrainingRun {
 
   void enqueue(int index, std::int64_t num_targets = 0) {
     if (num_targets == 0) num_targets = kGlobalBatch * config.seq_len;
-    const double lr = 1e-2 / (1 + index);  // another one each step
+    const double lr = 1e-2 / (1 + index);  // different in each step
     engine.enqueue_step(testing::token_source(config.vocab, config.seq_len, index * kGlobalBatch),
                         num_targets, lr);
   }
@@ -77,11 +77,11 @@ TEST(StepGraph, PlaysTheBitsOfEnqueuedSteps) {
   EXPECT_EQ(graph.engine.state_hash(), plain.engine.state_hash());
 }
 
-// Work between steps takes memory and gives it back; none of it may lie in the graph's pool.
+// Work between steps allocates and frees memory. None of it may be in the graph's pool.
 TEST(StepGraph, WorkBetweenStepsDisturbsNothing) {
   TrainingRun graph(options(true)), plain(options(false));
   for (int i = 0; i < kSteps; ++i) {
-    // More than a segment of small blocks, in sizes that fit every gap which a step has left.
+    // More than a segment of small blocks, in sizes that fit every gap left by a step.
     std::vector<Tensor> kept;
     for (int piece = 0; piece < 200; ++piece) {
       kept.push_back(graph.engine.context().zeros({std::int64_t{64} << (2 * (piece % 5))}));
@@ -107,7 +107,7 @@ TEST(StepGraph, AnotherCountOfTargetsStartsOver) {
   EXPECT_EQ(graph.engine.state_hash(), plain.engine.state_hash());
 }
 
-// The first scale is far too large: steps are skipped until it fits; then it grows every second step.
+// The first scale is far too large, so steps are skipped until it fits. Then it grows every second step.
 EngineOptions in_fp16(bool cuda_graph) {
   EngineOptions o = options(cuda_graph);
   o.precision = Precision(PrecisionMode::kFp16);
@@ -118,7 +118,7 @@ EngineOptions in_fp16(bool cuda_graph) {
   return o;
 }
 
-// The scale and the count of updates live on the device, so they go on in played steps.
+// The scale and the number of updates are in device memory, so they advance in replayed steps.
 TEST(StepGraph, PlaysLossScaling) {
   TrainingRun graph(in_fp16(true)), plain(in_fp16(false));
   int skipped = 0;
@@ -172,7 +172,7 @@ std::string refusal(const std::function<void()>& run) {
   return "";
 }
 
-// Masks are drawn from the step's number, which a recorded step finds on the device.
+// Masks depend on the step number, which a recorded step reads from device memory.
 TEST(StepGraph, PlaysDropout) {
   GptConfig config = kModel;
   config.dropout = 0.3f;
@@ -193,18 +193,18 @@ TEST(StepGraph, PlaysDropout) {
   EXPECT_NE(hashes_of(options(true)), enqueued);
 }
 
-// Threads as ranks exchange through the host, which no graph records.
+// Ranks that are threads exchange data through the host, which no graph records.
 TEST(StepGraph, CommunicatorsThatAreNotRecordedAreRefused) {
   const auto start = [](DeviceType device) {
     run_local_ranks(2, [device](const std::shared_ptr<Communicator>& comm) {
       Engine engine(build_gpt(kModel), comm, options(true, device));
     });
   };
-  start(DeviceType::kCpu);  // every step is enqueued there
+  start(DeviceType::kCpu);  // on the cpu, every step is enqueued
   EXPECT_THAT(refusal([&] { start(DeviceType::kCuda); }), HasSubstr("the communicator \"local\" of 2 ranks"));
 }
 
-// No host synchronisation inside a step, skipped or not: only the reading of its result waits.
+// No host synchronisation inside a step, skipped or not. Only reading its result waits.
 void expect_no_waits(const EngineOptions& options, bool skips) {
   TrainingRun run(options);
   int skipped = 0;
@@ -213,7 +213,7 @@ void expect_no_waits(const EngineOptions& options, bool skips) {
     run.enqueue(i);
     const auto after = emulation::counts();
     EXPECT_GT(after.launches, before.launches);
-    if (i > 0) {  // in the first one libraries make their handles, and memory comes from the card
+    if (i > 0) {  // in the first step, libraries make handles and memory comes from the card
       EXPECT_EQ(after.waits, before.waits) << "step " << i;
       EXPECT_EQ(after.mallocs, before.mallocs) << "step " << i;
     }
@@ -231,8 +231,8 @@ TEST(Synchronisation, AScaledStepWaitsForNothing) {
   expect_no_waits(in_fp16(false), true);
 }
 
-// The result of a step is read while the next one runs: once, and for the event behind the first. A
-// wait for the stream would be one for both steps.
+// The result of a step is read while the next one runs. That is one wait, for the event behind the first
+// step. A wait for the stream would be one for both steps.
 TEST(Synchronisation, ReadingAResultWaitsForItsStepAlone) {
   for (const bool recorded : {false, true}) {
     TrainingRun late(options(recorded)), plain(options(false));

@@ -36,12 +36,12 @@ class TunedRun : public ::testing::Test {
   }
   ~TunedRun() override { emulation::product_algorithms().us = {}; }
 
-  // By time.
+  // Makes `algorithm` the fastest.
   static void prefer(int algorithm) {
     emulation::product_algorithms().us = [algorithm](int i) { return i == algorithm ? 200.0 : 300.0; };
   }
 
-  // Trains to train.steps; what was logged.
+  // Trains to train.steps and returns the log.
   std::string train(const std::function<void(RunOptions&)>& change = {}) {
     ::testing::internal::CaptureStdout();
     try {
@@ -102,7 +102,7 @@ TEST_F(TunedRun, ProductsOfTensorChunksAreMeasured) {
   EXPECT_EQ(candidates_of(in_folder().choices), std::set<int>{2});
 }
 
-// What other clocks would choose by then does not count; the step computes with the checkpoint's choices.
+// Later timings do not count. The step uses the checkpoint's choices.
 TEST_F(TunedRun, AResumedRunGoesOnWithThem) {
   train();
   const MeasuredProducts products = in_folder();
@@ -114,7 +114,7 @@ TEST_F(TunedRun, AResumedRunGoesOnWithThem) {
   EXPECT_THAT(said, AllOf(Not(HasSubstr("another card")), Not(HasSubstr("no measured choice"))));
   EXPECT_EQ(in_folder(), products);
   EXPECT_EQ(in_checkpoint(4), products);
-  // The rate of products, which is measured by itself, goes by the heuristics' first.
+  // The rate of products is measured separately and uses the heuristics' first algorithm.
   EXPECT_EQ(emulation::product_algorithms().runs[1], before);
 }
 
@@ -168,7 +168,7 @@ TEST_F(TunedRun, ADamagedTableIsAnError) {
                     HasSubstr("Remove it, and they are measured again")));
 }
 
-// The others ask their library nothing, and get the same.
+// The other ranks do not query their library, and get the same table.
 TEST_F(TunedRun, OneRankMeasuresForAll) {
   std::filesystem::create_directories(out_);
   std::array<MeasuredProducts, 2> products;
@@ -197,7 +197,7 @@ TEST_F(TunedRun, OneRankMeasuresForAll) {
   EXPECT_EQ(products[0], products[1]);
 }
 
-// The products of all stages together are those of the whole model.
+// The products of all stages are the products of the whole model.
 TEST_F(TunedRun, StagesHaveTheProductsOfTheModel) {
   config_.model.layers = 2;
   const auto products_of_ranks = [this](int num_ranks) {
@@ -205,7 +205,7 @@ TEST_F(TunedRun, StagesHaveTheProductsOfTheModel) {
     for (const auto& [measured, choice] :
          measure_products(job(num_ranks), {.device = kCard, .threads = 1, .known = {}})) {
       Product product = measured;
-      product.alignment = 64;  // a tied parameter lies elsewhere on another stage
+      product.alignment = 64;  // a tied parameter has another address on another stage
       all.insert(product);
     }
     return all;

@@ -1,5 +1,5 @@
-// Minimal filtering with as many channels as the last stages of a ResNet have, beside sums in double
-// precision: its errors grow with the channels that are summed. The conformance suite has the small ones.
+// Minimal filtering with the numbers of channels of a ResNet's last stages, against sums in double precision.
+// Its errors grow with the number of summed channels. The conformance suite covers small numbers.
 #include "kernels/cpu/conv/winograd_conv.h"
 
 #include <cmath>
@@ -10,19 +10,19 @@
 namespace trireme::testing {
 namespace {
 
-// [Note: Winograd]: errors of 7e-7 to 2.1e-6 forward, of 4e-7 to 9.3e-7 for a weight, with 64 to 512
-// channels. From seed to seed those of one channel differ by a few percent.
+// See [Note: Winograd]: errors of 7e-7 to 2.1e-6 forward, and of 4e-7 to 9.3e-7 for a weight, with 64 to 512
+// channels. The errors of a single channel differ by a few percent between seeds.
 constexpr double kForwardError = 2.5e-6, kWeightError = 1.1e-6;
 constexpr std::int64_t kTaps = 9;
 
 struct Case {
-  std::int64_t images, side, channels;  // as many outputs, padding 1
+  std::int64_t images, side, channels;  // outputs = channels, padding 1
 
   Shape x() const { return {images, side, side, channels}; }
   Shape weight() const { return {channels, channels, 3, 3}; }
 };
 
-/// Sums over a picture's pixels for few channels of one side, all of the other: as doubles.
+/// Sums in double over an image's pixels, for a few channels on one side and all channels on the other.
 class Reference {
  public:
   Reference(const Case& c, const std::vector<float>& x, const std::vector<float>& weight,
@@ -71,7 +71,7 @@ class Reference {
     });
     return sums;
   }
-  /// Of one channel, from all of [B, H, W, C].
+  /// The values of one channel of [B, H, W, C].
   std::vector<float> channel_of(const std::vector<float>& all, std::int64_t channel) const {
     std::vector<float> values;
     for_each_pixel([&](std::int64_t image, std::int64_t row, std::int64_t col) {
@@ -87,7 +87,7 @@ class Reference {
       visit(p / (c_.side * c_.side), p / c_.side % c_.side, p % c_.side);
     }
   }
-  /// -1: beyond the picture.
+  /// -1 for a pixel outside the image.
   std::int64_t pixel_at(std::int64_t image, std::int64_t row, std::int64_t col) const {
     const bool inside = row >= 0 && row < c_.side && col >= 0 && col < c_.side;
     return inside ? (image * c_.side + row) * c_.side + col : -1;
@@ -106,7 +106,8 @@ class Reference {
 class WinogradConvTest : public KernelTest {};
 
 TEST_P(WinogradConvTest, ManyChannelsStayWithinTheDocumentedErrors) {
-  // Of ResNet-50 at 224 x 224: as few images as are worth it, and squares that its edges cut.
+  // Shapes of ResNet-50 at 224 x 224: as few images as minimal filtering accepts, with squares cut by the
+  // edges.
   for (const Case& c : {Case{8, 14, 256}, Case{32, 7, 512}}) {
     SCOPED_TRACE(c.channels);
     const ConvGeometry geometry{.stride = 1, .padding = 1};
@@ -130,7 +131,7 @@ TEST_P(WinogradConvTest, ManyChannelsStayWithinTheDocumentedErrors) {
                                 .mode = GradientMode::kOverwrite});
     const Reference reference(c, x, weight, dy);
     const auto all_y = y.download(), all_dx = dx.download(), all_dweight = dweight.download();
-    // A few channels, from the first and the last panel: all of them would take a minute.
+    // A few channels, from the first and the last panel. All channels would take a minute.
     for (const std::int64_t channel : {std::int64_t{0}, c.channels / 2 + 5, c.channels - 1}) {
       expect_close(reference.channel_of(all_y, channel), reference.y(channel), kForwardError, "y");
       expect_close(reference.channel_of(all_dx, channel), reference.dx(channel), kForwardError, "dx");

@@ -1,5 +1,5 @@
-// Every instruction set that this machine has must convolve a square as its definition does: what the newest
-// does with images, the conformance suite checks.
+// Every instruction set of this machine must convolve a square as the definition does. The conformance suite
+// checks whole images on the newest set.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +16,7 @@ using Floats = std::vector<float>;
 constexpr std::int64_t kChannels = 48, kBlock = WinogradNumerics::kWeightBlock;  // a panel and a half
 constexpr std::int64_t kPoints = WinogradNumerics::kPoints, kPanel = WinogradPoints::kPanel;
 constexpr int kIn = WinogradNumerics::kInput, kOut = WinogradNumerics::kOutput, kTaps = 9;
-constexpr std::int64_t kStrip = 8, kPitch = 2 * kPanel * kStrip;  // of the points of kStrip squares
+constexpr std::int64_t kStrip = 8, kPitch = 2 * kPanel * kStrip;  // for the points of kStrip squares
 constexpr std::int64_t kWeightPitch = kChannels * kBlock;
 
 Floats random(std::int64_t n) {
@@ -40,13 +40,13 @@ struct Square {
   Floats x = random(kIn * kIn * kChannels), dy = random(kOut * kOut * kBlock);
   Floats weight = random(kChannels * kTaps * kBlock);  // [channel, tap, output]
 
-  // x of the pixel that tap t of output pixel (i, j) meets.
+  // x at the pixel that tap t of output pixel (i, j) reads.
   double at(int i, int j, int t, std::int64_t c) const {
     return x[static_cast<std::size_t>(((i + t / 3) * kIn + j + t % 3) * kChannels + c)];
   }
 };
 
-/// a and b are relatively closer than `tolerance`, as norms.
+/// Expects |a - b| / |b| below `tolerance`, in norms.
 void expect_close(const Floats& a, const std::vector<double>& b, double tolerance) {
   double error = 0, norm = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
@@ -75,7 +75,7 @@ TEST(WinogradNumericsTest, ForwardIsTheConvolution) {
   for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
     SCOPED_TRACE((*table)->isa);
     const WinogradNumerics& w = *(*table)->winograd;
-    // Rows of channels, one of kStrip squares; the others are zero.
+    // Rows of channels for one of kStrip squares; the other squares are zero.
     Floats points(kPoints * kStrip * kChannels), weight(kPoints * kWeightPitch);
     Floats products(kPoints * kStrip * kBlock), y(kOut * kOut * kBlock, NAN);
     w.input_to_points(patch_of(kIn, kChannels), s.x.data(), {points.data(), kStrip * kChannels, kPanel});
@@ -117,7 +117,7 @@ TEST(WinogradNumericsTest, WeightGradientIsTheCorrelation) {
   for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
     SCOPED_TRACE((*table)->isa);
     const WinogradNumerics& w = *(*table)->winograd;
-    // In panels; the second of two squares is zero.
+    // In panels. The second of two squares is zero.
     Floats inputs(kPoints * kPitch), outputs(kPoints * kPitch), sums(kPoints * kWeightPitch, NAN);
     Floats gradient(expected.size());
     w.input_to_points(patch_of(kIn, kChannels), s.x.data(), {inputs.data(), kPitch, kStrip * kPanel});

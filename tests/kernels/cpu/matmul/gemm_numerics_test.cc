@@ -1,5 +1,5 @@
-// Packed products of every instruction set that this machine has: what the newest does within a matmul, the
-// conformance suite checks.
+// Packed products on every instruction set of this machine. The conformance suite checks the newest set
+// within a matmul.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,17 +18,17 @@ struct Extents {
   std::int64_t rows, cols, depth;
 };
 
-// Whole strips of all instruction sets, parts of them, and less than one.
+// Whole strips of all instruction sets, parts of strips, and less than one strip.
 constexpr Extents kExtents[] = {{8, 48, 16}, {1, 1, 1},     {7, 47, 130}, {9, 16, 40},
                                 {21, 31, 3}, {40, 97, 129}, {16, 2, 5},   {24, 65, 300}};
-constexpr std::int64_t kGap = 3;  // elements between rows that nobody may touch
+constexpr std::int64_t kGap = 3;  // elements between rows that must not be touched
 constexpr float kUntouched = 77.0f;
 
 std::int64_t whole(std::int64_t count, std::int64_t strip) {
   return (count + strip - 1) / strip * strip;
 }
 
-/// Small multiples of 1/8, which all elements hold and of which sums are exact.
+/// Small multiples of 1/8: all element types hold them, and their sums are exact.
 Floats random(std::int64_t n) {
   std::mt19937 generator(static_cast<std::mt19937::result_type>(n + 1));
   std::uniform_int_distribution<int> uniform(-16, 16);
@@ -37,11 +37,11 @@ Floats random(std::int64_t n) {
   return values;
 }
 
-/// [depth, cols], packed from a matrix that lies as it is, or transposed, in memory of `element`.
+/// Packs [depth, cols] from a matrix of `element`, stored as it is or transposed.
 Floats packed(const Numerics& numerics, void (*pack)(const StripCopy&), std::int64_t strip, const Floats& x,
               std::int64_t depth, std::int64_t cols, bool transposed, Element element) {
   const std::int64_t rows = transposed ? cols : depth, pitch = (transposed ? depth : cols) + kGap;
-  const std::int64_t used = rows == 0 ? 0 : rows * pitch - kGap;  // nothing beyond the last row
+  const std::int64_t used = rows == 0 ? 0 : rows * pitch - kGap;  // no memory after the last row
   Floats lies(static_cast<std::size_t>(used), kUntouched);
   for (std::int64_t k = 0; k < depth; ++k) {
     for (std::int64_t j = 0; j < cols; ++j) {

@@ -1,4 +1,4 @@
-// The conformance suite means products that go through panels: here they are found to do so.
+// Checks that the products which the conformance suite intends for panels do use panels.
 #include "kernels/cpu/matmul/operand_copy.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// fp32 attention on tensor cores and on cards without them, and the instruction itself as it is emulated.
+// fp32 attention on cards with and without tensor cores, and the emulated instruction.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -18,7 +18,7 @@ struct MmaProblem {
   float a[kRows][kDepth], b[kDepth][kCols], d[kRows][kCols];
 };
 
-// Fragments as PTX ISA numbers them: groupID = lane / 4, threadID_in_group = lane % 4.
+// Fragments numbered as in the PTX ISA: groupID = lane / 4, threadID_in_group = lane % 4.
 void mma_kernel(MmaProblem* problem) {
   const unsigned group = threadIdx.x / 4, thread = threadIdx.x % 4;
   std::uint32_t a[4], b[2];
@@ -57,7 +57,7 @@ TEST(EmulatedMma, MultipliesAndAdds) {
   }
 }
 
-// Who forgets to round a factor, or adds up many results in the instruction's own sum, has another result.
+// A kernel that forgets to round a factor, or sums too much in the instruction, gets another result here.
 TEST(EmulatedMma, ReadsTenBitsOfMantissaAndCutsOffSums) {
   MmaProblem problem{};
   problem.a[0][0] = problem.a[1][0] = 1.0f + 0x1p-10f + 0x1p-11f;
@@ -78,7 +78,7 @@ class MmaAttention : public ::testing::Test {
     emulation::set_order(emulation::Order::kForward);
   }
 
-  // Output, lse and gradients of two grouped heads each, in documents, within several tiles.
+  // Output, lse and gradients of two grouped heads each, with documents, over several tiles.
   static Outputs run(const Rig& rig, MathMode math, std::int64_t head_dim = 40, float dropout_p = 0.0f,
                      DType dtype = DType::kFloat32) {
     const std::int64_t samples = 2, seq_len = 150, heads = 4, kv_heads = 2;
@@ -128,7 +128,7 @@ class MmaAttention : public ::testing::Test {
   }
 };
 
-// Three products for one are as good as fp32, and one is as good as tf32 and no better.
+// Three products for one are as accurate as fp32. One product is as accurate as tf32, and no better.
 TEST_F(MmaAttention, CardsBeforeSm80RunThePlainKernel) {
   for (const auto& [head_dim, dropout] : {std::pair(40, 0.0f), std::pair(8, 0.2f), std::pair(80, 0.1f)}) {
     emulation::compute_capability() = 90;
@@ -146,8 +146,7 @@ TEST_F(MmaAttention, CardsBeforeSm80RunThePlainKernel) {
   }
 }
 
-// Their factors are exact; probabilities and scores' gradients are rounded as the library rounds them, or
-// less.
+// The factors are exact. Probabilities and score gradients are rounded at most as much as in the library.
 TEST_F(MmaAttention, SixteenBitsRunOnTensorCoresToo) {
   for (const auto& [dtype, roundoff] :
        {std::pair(DType::kFloat16, 0x1p-11), std::pair(DType::kBFloat16, 0x1p-8)}) {
@@ -178,7 +177,7 @@ TEST_F(MmaAttention, WhatHasNoTensorCoresIsSaidOnce) {
   EXPECT_EQ(said.find(kSaid), said.rfind(kSaid));
 }
 
-// A barrier that is missing gives other bits.
+// A missing barrier would change the bits.
 TEST_F(MmaAttention, TheOrderOfThreadsDoesNotMatter) {
   for (const auto& [head_dim, dropout] :
        sampled(std::array{std::pair(20, 0.5f), std::pair(64, 0.0f), std::pair(136, 0.0f)}, 3)) {

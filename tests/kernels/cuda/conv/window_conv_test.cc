@@ -1,5 +1,5 @@
-// Convolutions of few channels in tiles of windows beside gathered windows ([Note: windows on tensor cores]),
-// and their instruction as it is emulated.
+// Compares tiles of windows with gathered windows for convolutions of few channels
+// ([Note: windows on tensor cores]), and tests the emulated instruction.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -34,7 +34,7 @@ class WindowConv : public ::testing::Test {
     }
   };
 
-  // Small whole numbers, whose sums are exact in fp32.
+  // Small integers, whose sums are exact in fp32.
   static std::vector<float> numbers(const Shape& shape, int seed) {
     std::vector<float> made;
     for (std::int64_t i = 0; i < shape.num_elems(); ++i) {
@@ -43,7 +43,7 @@ class WindowConv : public ::testing::Test {
     return made;
   }
 
-  // y, with and without a bias, and the weight's gradient, added to what was there.
+  // y, with and without a bias, and the weight gradient, accumulated.
   static Outputs run(const Problem& p, DType dtype, std::vector<float> images = {}) {
     const Rig rig(DeviceType::kCuda, 1);
     if (images.empty()) images = numbers(p.x, 1);
@@ -61,8 +61,8 @@ class WindowConv : public ::testing::Test {
   }
 };
 
-// Windows that begin at even elements and at odd ones, rows of factors that are even and odd; several tiles
-// of outputs and of pixels, cut by every edge; outputs that are written one at a time.
+// Windows that begin at even and at odd elements, rows with even and odd numbers of factors, several tiles of
+// outputs and pixels cut by every edge, and outputs written one at a time.
 TEST_F(WindowConv, TilesAreGatheredWindows) {
   const Problem problems[] = {{{2, 33, 70, 3}, {72, 3, 7, 7}, {.stride = 2, .padding = 3}},
                               {{3, 17, 33, 3}, {70, 3, 3, 3}, {.stride = 1, .padding = 1}},
@@ -86,7 +86,7 @@ TEST_F(WindowConv, TilesAreGatheredWindows) {
   }
 }
 
-// More tiles than blocks: a block sums several.
+// More tiles than blocks, so a block sums several tiles.
 TEST_F(WindowConv, ManyTilesAreSummed) {
   const Problem p{{1000, 8, 16, 1}, {8, 1, 1, 2}, {.stride = 1}};
   ASSERT_GT(p.x[0], WindowTiles::kGradientBlocks);
@@ -100,7 +100,7 @@ TEST_F(WindowConv, ManyTilesAreSummed) {
   EXPECT_THAT(dw.download(), ::testing::Each(1000.0f * 8 * 15));
 }
 
-// A row of 9 factors is read as 10, a tile's last pixels may be no outputs.
+// A row of 9 factors is read as 10, and the last pixels of a tile may not be outputs.
 TEST_F(WindowConv, WhatIsNoFactorOfAWindowMayBeInfinite) {
   const Problem p{{1, 5, 19, 3}, {8, 3, 3, 3}, {.stride = 1, .padding = 1}};
   for (const DType dtype : kTypes) {
@@ -108,7 +108,7 @@ TEST_F(WindowConv, WhatIsNoFactorOfAWindowMayBeInfinite) {
          {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       std::vector<float> images = numbers(p.x, 1);
       constexpr std::int64_t kColumn = 7;
-      images[kColumn * 3] = value;  // of the first row
+      images[kColumn * 3] = value;  // in the first row
       const std::vector<float> y = run(p, dtype, images)[0];
       for (std::int64_t i = 0; i < p.y()[1]; ++i) {
         for (std::int64_t j = 0; j < p.y()[2]; ++j) {
@@ -118,7 +118,7 @@ TEST_F(WindowConv, WhatIsNoFactorOfAWindowMayBeInfinite) {
         }
       }
     }
-    // Without padding the outputs of a row end before its tile does.
+    // Without padding, the outputs of a row end before its tile does.
     const Problem cut{{1, 8, 19, 3}, {8, 3, 1, 4}, {.stride = 1}};
     std::vector<float> images = numbers(cut.x, 1);
     images.back() = std::numeric_limits<float>::infinity();
@@ -145,7 +145,7 @@ struct SixteenBitProblem {
   bool is_half;
 };
 
-// Fragments as PTX ISA numbers them: groupID = lane / 4, threadID_in_group = lane % 4.
+// Fragments numbered as in the PTX ISA: groupID = lane / 4, threadID_in_group = lane % 4.
 void mma_kernel(SixteenBitProblem* p) {
   const unsigned group = threadIdx.x / 4, thread = threadIdx.x % 4;
   std::uint32_t a[4], b[2];
@@ -169,7 +169,7 @@ void mma_kernel(SixteenBitProblem* p) {
 TEST(EmulatedSixteenBitMma, MultipliesAndAdds) {
   for (const DType dtype : kTypes) {
     const bool is_half = dtype == DType::kFloat16;
-    const auto bits = [&](float x) {  // of what both types hold
+    const auto bits = [&](float x) {  // for values that both types hold
       const std::uint32_t word = std::bit_cast<std::uint32_t>(x);
       if (!is_half) return static_cast<std::uint16_t>(word >> 16);
       if (x == 0.0f) return std::uint16_t{0};

@@ -1,4 +1,4 @@
-// The graphs that attention asks of cuDNN: their parts, their types, the engines that it takes.
+// The graphs that attention requests from cuDNN: their parts, their types, and the engines that it accepts.
 #include <gmock/gmock.h>
 
 #include "kernels/attention_workspace.h"
@@ -9,7 +9,7 @@
 namespace trireme::testing {
 namespace {
 
-// See [Note: parts of an attention]: of 3 samples and 6 heads, whose scores take 512 bytes each.
+// See [Note: parts of an attention]. 3 samples and 6 heads, with 512 bytes of scores each.
 TEST_F(CudnnTest, AttentionGoesInPartsWithinItsWorkspace) {
   emulation::set_dnn_engines({{.workspace_bytes = 64}});
   const Rig rig(DeviceType::kCuda, 1);
@@ -51,8 +51,8 @@ TEST_F(CudnnTest, AttentionGoesInPartsWithinItsWorkspace) {
   }
 }
 
-// An engine of cuDNN before 9.25, which has a workspace for the scores' gradients: what the meta backend
-// counts is what is held.
+// An engine of cuDNN before 9.25, which has a workspace for the score gradients. The allocated bytes must
+// equal the meta backend's count.
 TEST_F(CudnnTest, TheWorkspaceOfAttentionIsThePredictedOne) {
   const std::int64_t samples = 3, heads = 6, length = 20, width = 6 * 8, head_bytes = length * length * 2;
   for (const auto& [cap, part] : {std::pair{18 * head_bytes, 18}, {6 * head_bytes, 6}, {2 * head_bytes, 2}}) {
@@ -87,7 +87,7 @@ struct GroupedAttention {
     for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>(i * 7 % period) / 64);
     return values;
   }
-  // Output and gradient in `dtype`; fp32's are of the native kernels.
+  // Output and gradient in `dtype`. In fp32 they come from the native kernels.
   std::array<std::vector<float>, 2> run(const Rig& rig, DType dtype, std::int64_t* peak = nullptr) const {
     const DeviceArray qkv = rig.upload({samples, length, packed()}, numbers(samples * length * packed(), 61),
                                        dtype),
@@ -117,8 +117,8 @@ struct GroupedAttention {
   }
 };
 
-// See [Note: grouped queries on cuda]: forward by the counts of heads, backward on copies, as native kernels
-// compute it up to the rounding of the factors; a head's gradient is a sum of as many rounded ones.
+// See [Note: grouped queries on cuda]. Forward uses the numbers of heads, backward copies. Results match the
+// native kernels up to the rounding of the factors; a head's gradient is a sum of rounded gradients.
 TEST_F(CudnnTest, GroupedQueriesAreTheLibrarys) {
   const GroupedAttention grouped;
   emulation::set_dnn_engines(
@@ -140,7 +140,7 @@ TEST_F(CudnnTest, GroupedQueriesAreTheLibrarys) {
   }
 }
 
-// A library without an engine for fewer heads of keys computes the forward on copies, which is said once.
+// A library without an engine for fewer key heads computes the forward on copies, which is logged once.
 TEST_F(CudnnTest, GroupedQueriesThatAreRefusedAreCopied) {
   const GroupedAttention grouped;
   emulation::set_dnn_engines({{}});
@@ -169,7 +169,7 @@ TEST_F(CudnnTest, AttentionIsAskedAgainWithFp32Intermediates) {
   EXPECT_EQ(library_calls(64), 2);
 }
 
-// The same note: of backward first in the types of cuDNN's own frontend.
+// The same note: backward is first requested in the types of cuDNN's own frontend.
 TEST_F(CudnnTest, AttentionsBackwardIsAskedAsTheFrontendAsks) {
   emulation::set_dnn_engines({{.widens = true}});
   EXPECT_EQ(library_calls(64), 1) << "backward alone";
@@ -179,7 +179,7 @@ TEST_F(CudnnTest, AttentionsBackwardIsAskedAsTheFrontendAsks) {
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
 }
 
-// The same note, on engines that are marked as nondeterministic: a trial tells them apart, once a shape.
+// The same note, for engines marked as nondeterministic: a trial accepts or rejects them, once per shape.
 TEST_F(CudnnTest, AttentionTakesAMarkedEngineThatRepeatsItsBits) {
   const emulation::DnnEngine marked{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
       steady{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, .repeats = true};
@@ -208,7 +208,7 @@ TEST_F(CudnnTest, AttentionTakesAMarkedEngineThatRepeatsItsBits) {
       said, ::testing::HasSubstr("marks proposal 1 for deterministic attention, bf16 forward of [1, 2 heads, "
                                  "8, 8] as nondeterministic; it repeats its bits in a trial, and is taken"));
 
-  // What needs no trial goes before, wherever it is proposed; backward goes the same way.
+  // Engines that need no trial come first, in whatever order they are proposed. Backward does the same.
   emulation::set_dnn_engines({steady, {}});
   ::testing::internal::CaptureStdout();
   attend(Rig(DeviceType::kCuda, 1));

@@ -1,6 +1,6 @@
-// The graphs that convolutions ask of cuDNN, and what becomes of them and attention's, played by
-// emulation/cudnn.cc. That their results are right, the conformance suite shows beside these tests: the
-// engines that the emulation proposes first break it.
+// The graphs that convolutions request from cuDNN, and how they and attention's run, on emulation/cudnn.cc.
+// The conformance suite, run with the same emulation, checks the results. The engines that the emulation
+// proposes first would break it.
 #include "tests/kernels/cuda/cudnn/cudnn_test.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST_F(CudnnTest, EnginesAreChosenOnceAShape) {
   EXPECT_GT(dnn_counts().heuristics, asked);
 }
 
-// A call gets the precision that it asks for: 1 + 2^-12 is 1 in tf32.
+// Each call gets the precision that it requests: 1 + 2^-12 is 1 in tf32.
 TEST_F(CudnnTest, TensorCoresRoundFp32OnlyWhenAsked) {
   const Rig rig(DeviceType::kCuda, 1);
   const float weight = 1.0f + 0x1p-12f;
@@ -56,7 +56,8 @@ TEST_F(CudnnTest, WhatNoEngineMayDoOwnKernelsDo) {
   }
 }
 
-// What says nothing about the problem must not choose another engine: other ranks would not choose it.
+// A failure that is independent of the problem must not select another engine, as other ranks would not
+// select it.
 TEST_F(CudnnTest, ALackOfMemoryIsNoRefusal) {
   emulation::set_dnn_engines({{.lacks_memory = true}, {}});
   const Rig rig(DeviceType::kCuda, 1);
@@ -70,7 +71,8 @@ TEST_F(CudnnTest, ALackOfMemoryIsNoRefusal) {
   }
 }
 
-// What is built may be refused when it runs: the next proposal takes its place for good, and says so once.
+// A built plan may be refused when it runs. The next proposal then replaces it permanently, with one log
+// line.
 TEST_F(CudnnTest, ARefusalAtRunTimeIsNotTheEnd) {
   emulation::set_dnn_engines({{.runs = false}, {.runs = false}, {.workspace_bytes = 64}});
   const Rig rig(DeviceType::kCuda, 1);
@@ -142,7 +144,7 @@ TEST_F(CudnnTest, SixteenBitImagesOfFewChannelsAreGathered) {
   EXPECT_EQ(library_runs(stem, DType::kFloat32), 4);
 }
 
-// Padded or not, one that serves the problem as it is does.
+// Padded or not, an engine that supports the unpadded problem is used.
 TEST_F(CudnnTest, WhatIsRefusedPaddedIsAskedAsItIs) {
   const Convolution odd{.x = {2, 9, 7, 11}, .weight = {8, 11, 3, 3}, .geometry = {.stride = 2, .padding = 1}};
   emulation::set_dnn_engines({{.wants_odds = true}});
@@ -196,8 +198,8 @@ TEST_F(CudnnTest, GatheredWindowsComeInChunks) {
   EXPECT_LT(rig.allocator().stats().peak[MemoryCategory::kWorkspace], std::int64_t{96} << 20);
 }
 
-// 48,768 windows of 7 x 7 x 7 at a time, of 50,176: ones, of which the corners see 4 x 4 and the rest 7 x 7
-// pixels.
+// Chunks of 48,768 windows of 7 x 7 x 7, out of 50,176. All values are ones; corner windows read 4 x 4
+// pixels, the rest 7 x 7.
 TEST_F(CudnnTest, WindowsOfFewChannelsComeInChunks) {
   constexpr std::int64_t kExtent = 224;
   const Rig rig(DeviceType::kCuda, 1);
@@ -221,7 +223,7 @@ TEST_F(CudnnTest, WindowsOfFewChannelsComeInChunks) {
   }
 }
 
-// The same engine on every rank and in every run: the first that fits, whatever its speed.
+// The same engine on every rank and in every run: the first that fits, independent of its speed.
 TEST_F(CudnnTest, TheFirstThatFitsIsTaken) {
   emulation::set_dnn_engines({{.notes = {CUDNN_NUMERICAL_NOTE_FFT}},
                               {.workspace_bytes = 100},
@@ -229,13 +231,13 @@ TEST_F(CudnnTest, TheFirstThatFitsIsTaken) {
                               {.workspace_bytes = 0, .is_fallback = true}});
   const Rig rig(DeviceType::kCuda, 1);
   convolve(rig, 5);
-  // The packed weight and the engine's own, at once.
+  // The packed weight and the engine's workspace, at the same time.
   EXPECT_EQ(
       rig.allocator().stats().peak[MemoryCategory::kWorkspace],
       static_cast<std::int64_t>(Allocator::rounded(2 * 4 * 3 * 3 * sizeof(float)) + Allocator::rounded(100)));
 }
 
-// Beside that of the engine, where one runs.
+// In addition to the engine's workspace, if an engine runs.
 TEST_F(CudnnTest, TheWorkspaceOfConvolutionsIsThePredictedOne) {
   emulation::set_dnn_engines({{.workspace_bytes = 640}});
   const Rig rig(DeviceType::kCuda, 1);
@@ -269,7 +271,7 @@ TEST_F(CudnnTest, TheWorkspaceOfConvolutionsIsThePredictedOne) {
   }
 }
 
-// That of the product.
+// The workspace is the product's.
 TEST_F(CudnnTest, TheWorkspaceOfStridedPixelsIsThePredictedOne) {
   const Rig rig(DeviceType::kCuda, 1);
   for (const DType dtype : kFloatTypes) {

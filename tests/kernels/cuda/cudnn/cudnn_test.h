@@ -1,4 +1,4 @@
-// Calls of attention and convolutions for tests of the graphs that they ask of cuDNN.
+// Calls of attention and convolutions, for tests of the graphs that they request from cuDNN.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ class CudnnTest : public ::testing::Test {
     emulation::set_dnn_version(91900);
   }
 
-  // y of a 3 x 3 convolution of 4 channels whose input is 1 and whose weight is `weight`: inside of the
-  // borders 36 times the weight.
+  // y of a 3 x 3 convolution of 4 channels with inputs 1 and weights `weight`. Inside the borders y is 36
+  // times the weight.
   static std::vector<float> convolve(const Rig& rig, std::int64_t extent, float weight = 0.5f,
                                      MathMode math = MathMode::kFp32) {
     const auto ones = [&](const Shape& shape, float value) {
@@ -32,7 +32,8 @@ class CudnnTest : public ::testing::Test {
         Conv2dFwdArgs{.x = x, .weight = w, .y = y, .geometry = {.stride = 1, .padding = 1}, .math = math});
     return y.download();
   }
-  // The gradient of a 3 x 3 weight from ones in bf16, twice added: of the middle pixel twice the pixels of y.
+  // The gradient of a 3 x 3 weight from ones in bf16, accumulated twice. Its middle is twice the number of
+  // pixels of y.
   static float weight_gradient(const Rig& rig, std::int64_t extent, std::int64_t channels) {
     const auto ones = [&](const Shape& shape, DType dtype) {
       return rig.upload(shape, std::vector<float>(static_cast<std::size_t>(shape.num_elems()), 1.0f), dtype);
@@ -53,7 +54,7 @@ class CudnnTest : public ::testing::Test {
     Shape x, weight;
     ConvGeometry geometry;
   };
-  // How often the library runs for y, dx, dx with an addend and dweight of ones, which must be right.
+  // Number of library runs for y, dx, dx with an addend and dweight, all from ones. Also checks the results.
   static int library_runs(const Convolution& c, DType dtype) {
     const Rig rig(DeviceType::kCuda, 1);
     const ConvGeometry& g = c.geometry;
@@ -70,7 +71,7 @@ class CudnnTest : public ::testing::Test {
     rig.run(Conv2dBwdDataArgs{.dy = dy, .weight = w, .dx = dx, .geometry = g});
     rig.run(Conv2dBwdDataArgs{.dy = dy, .weight = w, .dx_add = x, .dx = sum, .geometry = g});
     rig.run(Conv2dBwdWeightArgs{.dy = dy, .x = x, .dweight = dw, .geometry = g});
-    // Each term of y is one of a channel's dx, and of dweight.
+    // Each term of y is also a term of one channel's dx, and of dweight.
     const auto total = [](const DeviceArray& array) {
       double all = 0;
       for (const float value : array.download()) all += value;
@@ -88,7 +89,7 @@ class CudnnTest : public ::testing::Test {
     rig.run(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = 2, .scale = 1.0f});
     for (const float value : out.download()) EXPECT_EQ(value, 0.5f);
   }
-  // The number of forwards and backwards of a sequence that the library has run.
+  // Number of forwards and backwards of a sequence that ran in the library.
   static int library_calls(std::int64_t length) {
     const Rig rig(DeviceType::kCuda, 1);
     const auto half = [&](const Shape& shape) {

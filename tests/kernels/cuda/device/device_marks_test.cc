@@ -1,5 +1,5 @@
-// What steps show on the cuda backend: ranges for profilers by action and block, phases and traces from marks
-// on the stream; in the emulation.
+// Observability of steps on the cuda backend, in the emulation: profiler ranges by action and block, phases
+// and traces from marks on the stream.
 #include "kernels/backend_marks.h"
 
 #include <cuda_runtime_api.h>
@@ -83,7 +83,7 @@ TEST(DeviceMarks, PhasesAreReadWithTheResultsAndNoStepWaits) {
   TrainingRun run;
   run.enqueue();
   const auto before = emulation::counts();
-  run.enqueue();  // while the first is not collected
+  run.enqueue();  // before the first is collected
   EXPECT_EQ(emulation::counts().waits, before.waits);
   for (int step = 1; step <= 2; ++step) {
     const StepResult result = run.engine.collect();
@@ -91,7 +91,7 @@ TEST(DeviceMarks, PhasesAreReadWithTheResultsAndNoStepWaits) {
     for (const double seconds : {result.phases->data_wait_s, result.phases->forward_s,
                                  result.phases->backward_s, result.phases->optimizer_s})
       EXPECT_GT(seconds, 0) << step;
-    EXPECT_EQ(result.phases->waited_s, 0);  // of one rank
+    EXPECT_EQ(result.phases->waited_s, 0);  // only one rank
   }
 }
 
@@ -104,7 +104,7 @@ TEST(DeviceMarks, PhasesAddUpToTheStep) {
   const StepPhases phases = run.engine.collect().phases.value();
   const double wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   EXPECT_LE(sum_s(phases), wall_s);
-  EXPECT_GT(sum_s(phases), 0.5 * wall_s);  // emulated work is done as it is enqueued
+  EXPECT_GT(sum_s(phases), 0.5 * wall_s);  // emulated work completes when it is enqueued
 }
 
 TEST(DeviceMarks, ADeviceThatStandsStillForDataSaysSo) {
@@ -120,7 +120,7 @@ TEST(DeviceMarks, ADeviceThatStandsStillForDataSaysSo) {
   EXPECT_LT(phases.forward_s, phases.data_wait_s);
 }
 
-// What was evaluated between two steps is of neither.
+// An evaluation between two steps counts for neither.
 TEST(DeviceMarks, EvaluationsAreNoPartOfSteps) {
   TrainingRun run;
   run.enqueue();
@@ -141,7 +141,7 @@ TEST(DeviceMarks, ATraceHasTheDevicesTimesBesideTheHosts) {
     const StepTrace trace(run.engine);
     const auto before = emulation::counts();
     run.enqueue();
-    EXPECT_EQ(emulation::counts().waits, before.waits);  // a traced step runs as others do
+    EXPECT_EQ(emulation::counts().waits, before.waits);  // a traced step runs like any other
     timeline = trace.gather();
   }
   run.engine.collect();
@@ -152,7 +152,7 @@ TEST(DeviceMarks, ATraceHasTheDevicesTimesBesideTheHosts) {
     EXPECT_EQ(timeline.spans[i].label, timeline.host_spans[i].label);
     EXPECT_LE(timeline.spans[i].start_ms, timeline.spans[i].end_ms);
     EXPECT_LE(timeline.host_spans[i].start_ms, timeline.host_spans[i].end_ms);
-    // Emulated work ends before the host goes on; clocks start a moment apart.
+    // Emulated work ends before the host continues. The clocks start a moment apart.
     EXPECT_NEAR(timeline.spans[i].end_ms, timeline.host_spans[i].end_ms, 5);
   }
 }

@@ -48,7 +48,8 @@ TEST(CudaMemorySource, BlocksAreAlignedApartAndReused) {
     }
   }
   for (const auto& [address, bytes] : live) memory->deallocate(reinterpret_cast<void*>(address), bytes);
-  // Everything has merged again: what was held is enough for one block as large as the largest segment.
+  // Everything has been merged again, so the reserved memory suffices for one block of the largest segment's
+  // size.
   const std::int64_t reserved = memory->reserved_bytes();
   void* large = memory->allocate(30 * kMiB);
   EXPECT_EQ(memory->reserved_bytes(), reserved);
@@ -75,13 +76,13 @@ TEST(CudaMemorySource, FreeSegmentsGoBackWhenTheCardIsFull) {
   ASSERT_NE(first, nullptr);
   EXPECT_EQ(memory->allocate(60 * kMiB), nullptr);
   memory->deallocate(first, 60 * kMiB);
-  // 60 MiB are cached but too small: they go back and 90 MiB come.
+  // The 60 MiB in the cache are too small. They are returned, and 90 MiB are allocated.
   EXPECT_NE(memory->allocate(90 * kMiB), nullptr);
   EXPECT_EQ(memory->reserved_bytes(), static_cast<std::int64_t>(90 * kMiB));
   EXPECT_EQ(emulation::allocated_bytes(), 90 * kMiB);
 }
 
-// cudaFree waits for the card, and so for messages of peers that may be waiting for this rank.
+// cudaFree waits for the card, and thus for messages of peers that may be waiting for this rank.
 TEST(CudaMemorySource, NothingGoesBackWhileMessagesAreUnderWay) {
   const MemoryLimit limit(100 * kMiB);
   Allocator allocator({DeviceType::kCuda, 0}, source());

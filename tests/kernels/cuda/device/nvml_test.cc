@@ -1,4 +1,4 @@
-// The management library, played by emulation/nvml.cc: its order of cards is not CUDA's.
+// The management library, emulated in emulation/nvml.cc. It orders the cards differently than CUDA.
 #include "kernels/cuda/device/nvml.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ TEST(Nvml, FindsCardsByTheirPlaceOnTheBus) {
   EXPECT_EQ(nvml.links({"0000:1A:00.0", "0000:3B:00.0", "0000:5C:00.0"}),
             (Lines{"0 - 1: 4 NVLinks on 0, across CPU sockets", "0 - 2: 4 NVLinks on 0, PCIe, same switch",
                    "1 - 2: across CPU sockets"}));
-  // The cards that a process sees, and their order, are its own business (CUDA_VISIBLE_DEVICES).
+  // Each process chooses the cards that it sees and their order (CUDA_VISIBLE_DEVICES).
   EXPECT_EQ(nvml.links({"0000:3B:00.0", "0000:1A:00.0"}), (Lines{"0 - 1: across CPU sockets"}));
   EXPECT_EQ(nvml.links({"0000:3B:00.0"}), Lines{});
 }

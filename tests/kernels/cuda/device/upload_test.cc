@@ -1,5 +1,4 @@
-// Large copies to the card beside a compute stream that has not come to them: [Note: uploads],
-// [Note: held streams].
+// Large copies to the card while a compute stream is behind: [Note: uploads], [Note: held streams].
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -34,8 +33,9 @@ struct UploadTest : ::testing::TestWithParam<bool> {
   std::vector<Buffer> memory_;
 };
 
-// Batches into one place, each read by the compute stream before the next arrives, from a source that changes
-// at once; so many that buffers are used again. The upload's own stream runs ahead, or is late.
+// Batches go to one destination. The compute stream reads each batch before the next arrives, and the source
+// changes immediately. There are enough batches that buffers are reused. The upload's own stream runs ahead,
+// or late.
 TEST_P(UploadTest, ArrivesInTheOrderOfTheComputeStream) {
   emulation::hold_new_streams(GetParam());
   emulation::hold(compute, true);
@@ -59,12 +59,12 @@ TEST_P(UploadTest, ArrivesInTheOrderOfTheComputeStream) {
 INSTANTIATE_TEST_SUITE_P(UploadStream, UploadTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "IsLate" : "IsAhead"; });
 
-// The bytes are on the card while the compute stream has not come to them, and the host has not waited.
+// The bytes reach the card while the compute stream is behind, and the host does not wait.
 TEST_F(UploadTest, GoesOnBesideTheComputeStream) {
   const TensorView batch = allocate({3 * kPiece});
   const std::vector<std::int32_t> source(3 * kPiece, 7);
   emulation::hold(compute, true);
-  rig->copy_from_host(rig.exec(), batch, source.data());  // makes the buffers, behind what runs now
+  rig->copy_from_host(rig.exec(), batch, source.data());  // makes the buffers, behind the current work
   rig->synchronize(rig.exec());
   rig->fill_zero(rig.exec(), batch);
   const long waits = emulation::counts().waits, uploads = emulation::counts().uploads;
@@ -92,7 +92,7 @@ TEST_F(UploadTest, AHostFarAheadWaitsForTheOldestOnly) {
   EXPECT_EQ(rig.allocator().stats().peak_total, static_cast<std::int64_t>(UploadStream::kPieceBytes));
 }
 
-// A batch of images finds a buffer for each of its pieces, and several threads read it.
+// A batch of images gets a buffer for each of its pieces, and several threads read it.
 TEST_F(UploadTest, ABatchWaitsForNoStepBeforeIt) {
   constexpr std::int64_t kPieces = 40;
   const Rig threads(DeviceType::kCuda, 3);
@@ -114,7 +114,7 @@ TEST_F(UploadTest, ABatchWaitsForNoStepBeforeIt) {
   EXPECT_EQ(arrived, source);
 }
 
-// Memory comes in the order of the compute stream: what had it before may still write to it.
+// Memory is reused in the order of the compute stream, so its previous owner may still write to it.
 TEST_F(UploadTest, BuffersAreFreshForTheUploadToo) {
   emulation::hold(compute, true);
   const TensorView batch = allocate({kPiece});

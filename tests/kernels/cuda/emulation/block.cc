@@ -25,12 +25,12 @@ constexpr unsigned kWarp = 32;
 
 enum class State { kReady, kAtBlockBarrier, kAtWarpBarrier, kEnded };
 
-// A thread of the block. It gets a stack when it begins and gives it back at its end; threads that stop at no
-// barrier follow each other on one stack.
+// A thread of the block. It gets a stack when it begins and returns it when it ends. Threads that stop at no
+// barrier run on one stack, one after the other.
 struct Thread {
   Index index{};
   State state = State::kReady;
-  int phase = 0;  // which of the warp's two boards the next exchange uses
+  int phase = 0;  // the warp's board, of two, that the next exchange uses
   Stack* stack = nullptr;
 };
 
@@ -47,7 +47,7 @@ class Block {
     Stack::change(home_, *(first.stack = free_stack()));
   }
 
-  // The running thread stops in `state`; returns when it goes on.
+  // Stops the running thread in `state`. Returns when the thread continues.
   void stop(State state) {
     Thread& self = threads_[current_];
     self.state = state;
@@ -86,8 +86,8 @@ class Block {
     ended_ = 0;
   }
 
-  // The thread whose turn it is. When everybody has stopped, those go on who have all come to their barrier.
-  // None when all have ended.
+  // The next thread to run. When all threads have stopped, the ones whose barrier is complete continue. Empty
+  // when all have ended.
   std::optional<unsigned> next() {
     while (ended_ < turn_.size()) {
       for (; place_ < turn_.size(); ++place_) {
@@ -124,7 +124,7 @@ class Block {
     Stack::change(running, *thread.stack);
   }
 
-  // The running thread has ended. Returns when another one begins on its stack.
+  // Ends the running thread. Returns when another one begins on its stack.
   void finish() {
     Stack* const own = threads_[current_].stack;
     threads_[current_].state = State::kEnded;
@@ -159,7 +159,7 @@ class Block {
   const std::function<void()>* thread_ = nullptr;
   std::mt19937* random_ = nullptr;
   Order order_ = Order::kForward;
-  Stack home_;  // of who runs the block
+  Stack home_;  // of the caller
   std::vector<std::unique_ptr<Stack>> stacks_;
   std::vector<Stack*> free_;
   std::vector<Thread> threads_;
@@ -169,7 +169,7 @@ class Block {
   unsigned current_ = 0, ended_ = 0;
 };
 
-// The stacks that the kernels of one host thread run on.
+// The stacks that one host thread's kernels run on.
 struct Machine {
   Block block;
   Order order = Order::kForward;

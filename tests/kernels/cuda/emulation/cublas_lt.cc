@@ -1,4 +1,4 @@
-// Products of column-major matrices with their epilogues, as the vendor's documentation defines them.
+// Products of column-major matrices with their epilogues, as NVIDIA's documentation defines them.
 #include <cublasLt.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -14,7 +14,7 @@
 struct EmulatedLtHandle {};
 struct EmulatedLtPreference {
   std::uint64_t workspace_bytes = 0;
-  std::uint32_t alignment = 256;  // the least of the four
+  std::uint32_t alignment = 256;  // the smallest of the four
   std::uint32_t schemes = 7;
 };
 struct EmulatedLtLayout {
@@ -33,12 +33,12 @@ struct EmulatedLtDesc {
 
 namespace {
 
-constexpr std::size_t kWorkspaceBytes = 1024;  // of every algorithm
+constexpr std::size_t kWorkspaceBytes = 1024;  // for every algorithm
 
 emulation::ProductRefusals refusals;
 emulation::ProductAlgorithms algorithms;
 
-// An algorithm is the alignment that it counts on, its place among the proposals, and a mark of this library.
+// An algorithm consists of the required alignment, its index among the proposals, and a mark of this library.
 constexpr std::uint64_t kMark = 0xC0B1A5;
 
 bool is_known(const cublasLtMatmulAlgo_t& algo) {
@@ -76,7 +76,7 @@ void write(void* data, cudaDataType_t type, std::int64_t i, double value) {
       return;
     case CUDA_R_8F_E4M3:
     case CUDA_R_8F_E5M2:
-      return;  // no product of kernels/cuda gives codes
+      return;  // kernels/cuda has no product with fp8 results
   }
 }
 
@@ -129,7 +129,7 @@ struct EmulatedProduct {
     }
   }
 
-  // Another last bit of the first element in each run.
+  // Changes the last bits of the first element differently in each run.
   void disturb() const {
     static std::uint8_t run = 0;
     *static_cast<std::uint8_t*>(d) ^= ++run;
@@ -146,7 +146,7 @@ struct EmulatedProduct {
     return all;
   }
 
-  // sums = a b for one column b. The operands have been read, so sanitizers have nothing to see here.
+  // sums = a b for one column b. Sanitizers are off, because the operands have already been read.
   [[gnu::no_sanitize("address,undefined")]] static void sum_products(const double* a, const double* b,
                                                                      std::int64_t rows, std::int64_t k,
                                                                      double* __restrict sums) {
@@ -213,7 +213,7 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t desc) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// The real library checks the size of an attribute's value too.
+// The real library also checks the size of an attribute's value.
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t desc,
                                               cublasLtMatmulDescAttributes_t attribute, const void* value,
                                               std::size_t bytes) {
@@ -306,8 +306,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   const std::int64_t other_k = desc->transpose_b == CUBLAS_OP_N ? b->rows : b->cols;
   if (k != other_k || d->rows != m || d->cols != n) return CUBLAS_STATUS_INVALID_VALUE;
   if (has(desc->epilogue, 128) && desc->aux_ld % 8 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
-  // fp8: both operands along k, not both e5m2, extents of 16, and no activation: cuBLAS's table of data
-  // types.
+  // fp8 rules of cuBLAS's table of data types: both operands along k, not both e5m2, extents of 16, no
+  // activation.
   if (is_fp8(a->type) || is_fp8(b->type)) {
     const bool along_k = desc->transpose_a == CUBLAS_OP_T && desc->transpose_b == CUBLAS_OP_N;
     if (!along_k || !is_fp8(a->type) || !is_fp8(b->type) || m % 16 != 0 || n % 16 != 0 || k % 16 != 0 ||
@@ -318,7 +318,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
       return CUBLAS_STATUS_NOT_SUPPORTED;
     }
   }
-  // It counts on the alignment that was promised, and works in memory that it was given.
+  // An algorithm needs the promised alignment, and the workspace that it was given.
   const bool in_place = (preference->schemes & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0;
   const int proposed = emulation::kProposedProducts + (in_place ? 1 : 0);
   for (*count = 0; *count < std::min(most, proposed); ++*count) {
@@ -329,7 +329,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// Everything but the matrices is read when the product is enqueued, as the library does.
+// Everything but the matrices is read when the product is enqueued, as in the real library.
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const void* alpha, const void* a,
                               cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
                               const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,

@@ -21,7 +21,7 @@ namespace {
 
 using Note = cudnnBackendNumericalNote_t;
 
-// Every kind that fp32 must not have comes before the ones that it may.
+// Proposes every kind of engine that is forbidden for fp32 before the permitted ones.
 std::vector<DnnEngine> tempting_engines() {
   return {{.notes = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}},
           {.notes = {CUDNN_NUMERICAL_NOTE_WINOGRAD, CUDNN_NUMERICAL_NOTE_TENSOR_CORE}},
@@ -63,7 +63,7 @@ bool is_convolution(cudnnBackendDescriptorType_t operation) {
          operation == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
 }
 
-// Convolutions alone are done by transforms, or on shortened operands.
+// Only convolutions use transforms or reduced precision.
 bool suits(const DnnEngine& engine, cudnnBackendDescriptorType_t operation) {
   return is_convolution(operation) || std::all_of(engine.notes.begin(), engine.notes.end(), [](Note note) {
            return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC || note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
@@ -93,7 +93,7 @@ const DnnEngine& engine_of(const DnnData& plan) {
   return plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->part(CUDNN_ATTR_ENGINECFG_ENGINE)->engine;
 }
 
-// Whether the plan's engine can be built for its graph.
+// True if the plan's engine can be built for its graph.
 bool builds(const DnnData& plan) {
   const DnnEngine& engine = engine_of(plan);
   const auto& operations = plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
@@ -132,7 +132,7 @@ bool builds(const DnnData& plan) {
   return engine.builds && operations.size() == 1 && op.x.type == op.b.type && op.x.type == op.y.type;
 }
 
-// The addresses of the caller's tensors; values of the host are read now.
+// Binds the caller's tensors to their addresses. Host values are read now.
 bool bind_tensors(const DnnData& pack, std::map<std::int64_t, emulation::DnnMemory>& memory,
                   const std::vector<std::shared_ptr<const DnnData>>& operations) {
   const auto ids = pack.values.find(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
@@ -237,7 +237,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
   return CUDNN_STATUS_SUCCESS;
 }
 
-// Descriptors are handed out through those that the caller has made.
+// Returns descriptors through ones that the caller has made.
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t, std::int64_t most, std::int64_t* count,
                                        void* values) {

@@ -11,7 +11,7 @@
 
 namespace emulation {
 
-// The contents of a descriptor outlive it where others have been made of it, as in the library.
+// The contents of a descriptor live as long as others made from it, as in the real library.
 struct DnnData {
   cudnnBackendDescriptorType_t type;
   bool is_final = false;
@@ -35,9 +35,9 @@ struct DnnData {
   }
 };
 
-/// Of the descriptor of an operation.
+/// Reads an operation's descriptor.
 DnnOperation operation_of(const DnnData& data);
-/// Whether a tensor has extents, and those of an operation are consistent.
+/// True if a tensor has extents, or if the extents of an operation are consistent.
 bool is_sound(const DnnData& data);
 
 }  // namespace emulation

@@ -1,4 +1,4 @@
-// Operations of the emulated cuDNN, read from their descriptors.
+// Reads the operations of the emulated cuDNN from their descriptors.
 #include <algorithm>
 
 #include "tests/kernels/cuda/emulation/cudnn_data.h"
@@ -45,7 +45,7 @@ ConvolutionNames names_of(cudnnBackendDescriptorType_t type) {
   }
 }
 
-// No two tensors of a graph have one id.
+// True if no two tensors of a graph share an id.
 bool ids_differ(const DnnData& graph) {
   std::map<std::int64_t, const DnnData*> tensors;
   for (const auto& operation : graph.parts.at(CUDNN_ATTR_OPERATIONGRAPH_OPS)) {
@@ -103,7 +103,7 @@ DnnOperation operation_of(const DnnData& data) {
   return op;
 }
 
-// Whether the extents of an operation are consistent.
+// True if the extents of an operation are consistent.
 bool is_sound(const DnnData& data) {
   switch (data.type) {
     case CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR: {

@@ -22,7 +22,7 @@ class Operand {
   const Index& dims() const { return tensor_.dims; }
   cudnnDataType_t type() const { return tensor_.type; }
 
-  // Dims of extent 1 are repeated.
+  // Dims of extent 1 are broadcast.
   double get(const Index& at) const {
     const auto i = static_cast<std::size_t>(offset(at));
     if (memory_.data == nullptr) return (*memory_.values)[i];
@@ -81,7 +81,7 @@ void for_each(const Index& dims, F run) {
   }
 }
 
-// The result of an engine with these notes, from an exact one.
+// The result of an engine with these notes, computed from the exact one.
 double spoiled(double value, const DnnEngine& engine) {
   static std::atomic<int> run = 0;
   if (engine.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC))
@@ -130,7 +130,7 @@ void reduce(const DnnOperation& op, const Operand& x, const Operand& y) {
     double result = is_max ? -std::numeric_limits<double>::infinity() : 0;
     for (std::int64_t i = 0; i < x.dims()[3]; ++i) {
       const double value = x.get({to[0], to[1], to[2], i});
-      // A maximum that meets NaN is NaN.
+      // The maximum with NaN is NaN.
       result = !is_max ? result + value : std::isnan(value) || value > result ? value : result;
     }
     y.set(to, result);
@@ -144,7 +144,7 @@ double rounded(double value, cudnnDataType_t type) {
   return value;
 }
 
-// The elements of a tensor one after the other, read once.
+// All elements of a tensor in order, read once.
 std::vector<double> read_all(const Operand& operand, bool as_tf32 = false,
                              cudnnDataType_t type = CUDNN_DATA_FLOAT) {
   std::vector<double> values;
@@ -155,7 +155,7 @@ std::vector<double> read_all(const Operand& operand, bool as_tf32 = false,
   return values;
 }
 
-// The caller's elements where they lie.
+// The caller's elements, in their memory layout.
 std::shared_ptr<std::vector<double>> values_in_place(const Operand& operand) {
   auto values = std::make_shared<std::vector<double>>();
   for_each(operand.dims(), [&](const Index& at) {
@@ -170,8 +170,8 @@ std::size_t flat(const Index& dims, const Index& at) {
   return static_cast<std::size_t>(((at[0] * dims[1] + at[1]) * dims[2] + at[2]) * dims[3] + at[3]);
 }
 
-// Tensor cores take two factors of one type: what stands beside 16 bits is rounded to them. Heads of a factor
-// that has fewer are read by neighbouring heads of the result.
+// Tensor cores take two factors of one type, so a factor beside a 16-bit one is rounded. If a factor has
+// fewer heads, neighbouring heads of the result share one.
 void matmul(const Operand& a, const Operand& b, const Operand& c, const DnnEngine& engine) {
   const std::vector<double> left = read_all(a, false, b.type()), right = read_all(b, false, a.type());
   const auto depth = static_cast<std::size_t>(a.dims()[3]), columns = static_cast<std::size_t>(b.dims()[3]);
@@ -187,7 +187,7 @@ void matmul(const Operand& a, const Operand& b, const Operand& c, const DnnEngin
   });
 }
 
-// Cross-correlation, of which one of the three is the result.
+// Cross-correlation. One of the three operands is the result.
 void convolve(const DnnOperation& op, const Operand& x, const Operand& weight, const Operand& y,
               const DnnEngine& engine) {
   const bool writes_x = op.kind == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
@@ -201,7 +201,7 @@ void convolve(const DnnOperation& op, const Operand& x, const Operand& weight, c
                     operand.type() == CUDNN_DATA_FLOAT && engine.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE));
   };
   std::vector<double> xs = values(x), weights = values(weight), ys = values(y);
-  const std::int64_t image = images[2] * images[3], window = dims[2] * dims[3];  // from channel to channel
+  const std::int64_t image = images[2] * images[3], window = dims[2] * dims[3];  // distance between channels
   for_each(outputs, [&](const Index& out) {
     double& of_y = ys[flat(outputs, out)];
     for_each({1, 1, dims[2], dims[3]}, [&](const Index& k) {
@@ -242,7 +242,7 @@ void play(const std::vector<DnnOperation>& operations, std::map<std::int64_t, Dn
   for (const DnnOperation& op : operations) {
     switch (op.kind) {
       case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
-        // The same memory in other strides, and another type.
+        // The same memory with other strides, or another type.
         if (memory[op.x.id].data == nullptr || op.x.type == op.y.type)
           memory[op.y.id] = memory[op.x.id];
         else

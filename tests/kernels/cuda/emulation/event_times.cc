@@ -38,8 +38,8 @@ void emulated_forget_event(const EmulatedEventState* event) {
   times().passed.erase(event);
 }
 
-// A card says no more of events that are part of a graph, or that were made without times. The time is the
-// host's, or the card's where a test says how long products take on it.
+// A card reports no times for events that are part of a graph or were made without timing. Time comes from
+// the host's clock, or from the card's clock if a test sets the duration of products.
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
   const std::lock_guard lock(times().mutex);
   std::chrono::steady_clock::time_point at[2];

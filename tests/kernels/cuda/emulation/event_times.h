@@ -1,10 +1,10 @@
-// When events passed, of those that were made to say so.
+// The times at which timing events passed.
 #pragma once
 
 struct EmulatedEventState;
 
-/// The event was made with times.
+/// Registers an event that was made with timing.
 void emulated_time_event(const EmulatedEventState* event);
-/// A stream has come to it. Nothing for others.
+/// Records that a stream has reached the event. Ignores events without timing.
 void emulated_event_passed(const EmulatedEventState* event);
 void emulated_forget_event(const EmulatedEventState* event);

@@ -1,5 +1,5 @@
-// mma.sync.aligned.row.col with fp32 sums, m16n8k8 of tf32 and m16n8k16 of fp16 and bf16, as a card may
-// compute them at worst.
+// mma.sync.aligned.row.col with fp32 sums: m16n8k8 of tf32 and m16n8k16 of fp16 and bf16. Has the worst
+// accuracy that a card may have.
 #include <cuda_runtime.h>
 
 #include <bit>
@@ -27,7 +27,7 @@ double fp16(std::uint32_t bits) {
   return mantissa == 0 ? sign * HUGE_VAL : NAN;
 }
 
-// Towards zero, which is what cards do after each few products; PTX promises no more.
+// Rounds towards zero, as cards do after every few products. PTX guarantees no more.
 float cut_off(double x) {
   const auto nearest = static_cast<float>(x);
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(nearest) -
@@ -49,7 +49,7 @@ Factors<8> tf32_factors(const emulation::LaneBoard* lanes) {
   return made;
 }
 
-// Two neighbouring factors a word.
+// Two neighbouring factors per word.
 Factors<16> factors_of_16_bits(const emulation::LaneBoard* lanes, bool is_half) {
   Factors<16> made;
   const auto value = [&](std::uint32_t word, unsigned half) {
@@ -68,7 +68,7 @@ Factors<16> factors_of_16_bits(const emulation::LaneBoard* lanes, bool is_half) 
   return made;
 }
 
-// For the warp.
+// Computes the product for the whole warp.
 template <unsigned kDepth>
 void multiply(emulation::LaneBoard* lanes, const Factors<kDepth>& factors) {
   double d[kRows][kCols];
@@ -98,7 +98,7 @@ void multiply(emulation::LaneBoard* lanes, const Factors<kDepth>& factors) {
   lanes[0].is_done = true;
 }
 
-// factors(lanes) is asked by the first lane that comes.
+// The first lane that arrives calls factors(lanes).
 template <class FactorsOf>
 void emulate(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
              const FactorsOf& factors) {

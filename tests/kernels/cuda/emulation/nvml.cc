@@ -1,4 +1,4 @@
-// A management library that knows three cards, in an order of its own: the first two have 4 NVLinks.
+// A management library with three cards in its own order. The first two have 4 NVLinks.
 #include <array>
 #include <cstdio>
 #include <cstring>

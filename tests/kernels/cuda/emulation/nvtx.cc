@@ -1,4 +1,4 @@
-// A profiler that writes down the ranges of the calling thread.
+// A profiler that records the ranges of the calling thread.
 #include <nvtx3/nvToolsExt.h>
 
 #include "tests/kernels/cuda/emulation/profiler.h"

@@ -6,9 +6,9 @@
 
 namespace emulation {
 
-/// From now on there is one. Before the first range: who has asked whether there is one asks no more.
+/// Attaches the profiler. Call before the first range, because attachment is queried only once.
 void attach_profiler();
-/// The ranges of this thread in the order in which they began, each behind those that were open around it:
+/// The ranges of this thread in the order in which they began. Each is preceded by its enclosing ranges:
 /// "step 1 / Forward embedding mb 0".
 std::vector<std::string>& profiled_ranges();
 

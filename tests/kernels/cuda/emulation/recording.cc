@@ -1,5 +1,5 @@
-// Recorded work of the emulation: the streams that take part, what they do, and the marks by which they wait
-// for each other.
+// Recorded work of the emulation: the participating streams, their work, and the marks by which they wait for
+// each other.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace {
 
-// A card refuses to end a recording while a stream has work that the first one does not wait for.
+// A card refuses to end a recording while a stream has work that the first stream does not wait for.
 bool is_joined(const EmulatedRecording& recording, cudaStream_t forked) {
   using Kind = EmulatedRecording::Kind;
   const auto last = std::find_if(recording.items.rbegin(), recording.items.rend(),
@@ -45,7 +45,7 @@ int& emulated_streams_recorded() {
   return count;
 }
 
-// The stream becomes a part of what is recorded, if it is none yet.
+// Adds the stream to the recording, unless it is part of it already.
 cudaError_t emulated_await_captured(cudaStream_t stream, const CUevent_st& event) {
   const std::shared_ptr<EmulatedRecording> recording = event.recording.lock();
   if (!recording || stream == nullptr || (stream->recording && stream->recording != recording)) {

@@ -30,7 +30,7 @@ DeviceMemory& device_memory() {
   return memory;
 }
 
-// Of device memory; negative where the processor has no such keys. Threads begin without access.
+// The key of device memory; negative if the processor has no protection keys. Threads begin without access.
 int protection_key() {
   static const int key = pkey_alloc(0, PKEY_DISABLE_ACCESS);
   return key;
@@ -38,7 +38,7 @@ int protection_key() {
 
 constexpr std::size_t kPage = 4096;
 
-// Whole pages, and one behind them that nobody reaches. Null when there is no room.
+// Maps whole pages, followed by an inaccessible one. Null when there is no room.
 void* map_pages(std::size_t bytes) {
   void* data = mmap(nullptr, bytes + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (data == MAP_FAILED) return nullptr;
@@ -50,7 +50,7 @@ void* map_pages(std::size_t bytes) {
   return nullptr;
 }
 
-// The part of it that kernels may have: by default, and on request.
+// The shared memory that kernels may have: by default, and on request.
 constexpr std::size_t kDefaultSharedBytes = 48 * 1024, kMostSharedBytes = 227 * 1024;
 
 struct SharedLimits {
@@ -69,7 +69,7 @@ std::atomic<bool> events_pending = false;
 
 void reach(const EmulatedEventState& event, long record);
 
-// Does the first item of a stream, and before that what it waits for.
+// Runs the first item of a stream, after the work that it waits for.
 void advance(cudaStream_t stream) {
   const EmulatedItem item = std::move(stream->waiting.front());
   stream->waiting.pop_front();
@@ -169,7 +169,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   return cudaSuccess;
 }
 
-// It waits for the card, which a stream that is recorded does not allow.
+// Waits for the card, which is forbidden on a recorded stream.
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   DeviceMemory& memory = device_memory();
   const std::lock_guard lock(memory.mutex);
@@ -207,8 +207,8 @@ void emulated_append(cudaStream_t stream, EmulatedItem item) {
   while (!stream->is_held && !stream->waiting.empty() && stream->waiting.front().is_ready()) advance(stream);
 }
 
-// A card records a copy from the host, and reads the source when the graph is played: by then it holds
-// something else, so here it is an error.
+// A card records a copy from the host and reads the source at replay, when it holds something else. So here
+// the copy is an error.
 cudaError_t cudaMemcpyAsync(void* dst, const void* src, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   if (stream != nullptr && stream->recording && kind == cudaMemcpyHostToDevice)
@@ -281,7 +281,7 @@ cudaError_t emulated_check_launch(const cudaLaunchConfig_t& config, const void* 
   const bool fits = found != shared_limits().of_kernel.end() && config.dynamicSmemBytes <= found->second;
   return fits ? cudaSuccess : cudaErrorInvalidValue;
 }
-// Every new stream has its kernels run in another order.
+// Each new stream runs its kernels in another order.
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
   thread_local int count = 0;
   emulation::set_order(static_cast<emulation::Order>(count++ % 3));
@@ -294,7 +294,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-// A stream that is recorded has nothing to wait for: an error, as on a card.
+// Waiting for a recorded stream is an error, as on a card.
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   ++emulation::counts().waits;
   if (stream != nullptr && stream->recording) return cudaErrorStreamCaptureUnsupported;
@@ -302,11 +302,11 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   finish(stream);
   return cudaSuccess;
 }
-// A stream that does its work at once is the calling thread.
+// A stream that runs its work immediately is the calling thread.
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event->is_captured) return emulated_await_captured(stream, *event);
   if (stream != nullptr && stream->recording)
-    return cudaErrorStreamCaptureUnsupported;  // nothing that is recorded waits for what is not
+    return cudaErrorStreamCaptureUnsupported;  // recorded work cannot wait for work outside the recording
   const EmulatedEventState& state = *event->state;
   if (event->mark) {
     emulated_enqueue(stream, [mark = event->mark] { mark->wait(); });

@@ -10,8 +10,8 @@
 #endif
 
 #if defined(__x86_64__)
-// System V: what a function must keep is pushed here and popped from the other stack, whose `ret` goes on
-// there. Rounding modes are those of the thread and stay.
+// System V: callee-saved registers are pushed here and popped from the other stack, whose `ret` continues
+// there. Rounding modes belong to the thread and stay unchanged.
 asm(R"(
   .pushsection .text
   .type trireme_emulation_change_stack, @function
@@ -51,7 +51,7 @@ void* reserve() {
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-// The stack that the thread is leaving: whoever arrives elsewhere learns its bounds.
+// The stack that the thread is leaving. The arriving side reads its bounds.
 thread_local Stack* left = nullptr;
 #endif
 
@@ -59,8 +59,8 @@ thread_local Stack* left = nullptr;
 
 Stack::Stack(void (*entry)()) : memory_(reserve()) {
 #if defined(__x86_64__)
-  // From the top: a return address that nobody uses, the entry, six registers. At the entry the pointer is
-  // then 8 beyond a multiple of 16, as after a call.
+  // From the top: an unused return address, the entry, six registers. At the entry, the stack pointer is 8
+  // bytes past a multiple of 16, as after a call.
   void** top = reinterpret_cast<void**>(static_cast<char*>(memory_) + kStackBytes) - 2;
   top[0] = reinterpret_cast<void*>(entry);
   pointer_ = top - 6;
@@ -80,8 +80,8 @@ Stack::Stack(void (*entry)()) : memory_(reserve()) {
 Stack::~Stack() {
   if (memory_ == nullptr) return;
 #if defined(__SANITIZE_ADDRESS__)
-  // An entry never returns, so its frames' red zones are still marked: whatever is mapped here next, a file
-  // say, would inherit them.
+  // An entry never returns, so the red zones of its frames are still marked. The next mapping at this
+  // address, such as a file, would inherit them.
   __asan_unpoison_memory_region(memory_, kStackBytes);
 #endif
   munmap(memory_, kStackBytes);

@@ -1,5 +1,5 @@
-// Stacks that the thread of a caller changes between: a few instructions, where swapcontext asks the kernel
-// for the signal mask each time.
+// Switches the calling thread between stacks, in a few instructions. swapcontext would make a system call for
+// the signal mask each time.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace emulation {
 
-/// A stack and where it goes on. The one of the calling thread itself, or one of its own with an entry.
+/// A stack and the point where it continues: the calling thread's own stack, or a new one with an entry.
 class Stack {
  public:
-  /// That of the caller.
+  /// The caller's stack.
   Stack() = default;
-  /// A new one, on which `entry` begins when it is first switched to; `entry` never returns. Aborts without
-  /// memory.
+  /// A new stack. `entry` begins when the stack is first switched to, and never returns. Aborts when there is
+  /// no memory.
   explicit Stack(void (*entry)());
   ~Stack();
   Stack(const Stack&) = delete;
   Stack& operator=(const Stack&) = delete;
 
-  /// Goes on with `to`, and returns when somebody switches back. `from` is the running one.
+  /// Continues on `to`, and returns when something switches back. `from` is the running stack.
   static void change(Stack& from, Stack& to);
   /// The first call of an entry.
   static void begun();
@@ -36,7 +36,7 @@ class Stack {
 #endif
 #if defined(__SANITIZE_ADDRESS__)
   static void arrived(void* fake);
-  const void* bottom_ = nullptr;  // the caller's are known once it has been left
+  const void* bottom_ = nullptr;  // the caller's bounds are known once it has been left
   std::size_t bytes_ = 0;
 #endif
 };

@@ -38,7 +38,7 @@ void StreamThread::run() {
     busy_ = true;
     lock.unlock();
     work();
-    work = nullptr;  // with what it holds
+    work = nullptr;  // frees captured objects
     lock.lock();
     busy_ = false;
     changed_.notify_all();

@@ -1,5 +1,5 @@
-// Streams that run beside the host: a thread each, for what waits for other ranks. All other streams of the
-// emulation do their work at once.
+// Streams that run concurrently with the host, in a thread each, for work that waits for other ranks. All
+// other streams of the emulation run their work immediately.
 #pragma once
 
 #include <condition_variable>
@@ -10,7 +10,7 @@
 
 namespace emulation {
 
-/// Does what it is given, in order. Ends when all of it is done.
+/// Runs its work in order. The destructor waits for all of it.
 class StreamThread {
  public:
   StreamThread();
@@ -19,7 +19,7 @@ class StreamThread {
   StreamThread& operator=(const StreamThread&) = delete;
 
   void add(std::function<void()> work);
-  /// Blocks until all that was added is done.
+  /// Blocks until all added work is done.
   void drain();
 
  private:
@@ -32,7 +32,7 @@ class StreamThread {
   std::thread thread_;
 };
 
-/// The point of a stream at which an event was recorded.
+/// The position in a stream at which an event was recorded.
 class StreamMark {
  public:
   void set();

@@ -1,4 +1,4 @@
-// The inputs that NVIDIA's libraries feed their tensor cores with, for those that are emulated.
+// The input rounding of tensor cores in NVIDIA's libraries, for the emulated libraries.
 #pragma once
 
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace emulation {
 
-/// fp32 rounded to 10 mantissa bits, ties away from zero; what is not finite passes.
+/// fp32 rounded to 10 mantissa bits, ties away from zero. Infinity and NaN stay.
 inline double rounded_to_tf32(double value) {
   const auto x = static_cast<float>(value);
   std::uint32_t bits = 0;

@@ -13,7 +13,7 @@ inline float __bfloat162float(__nv_bfloat16 x) {
   return std::bit_cast<float>(std::uint32_t{x.bits} << 16);
 }
 
-/// To nearest, ties to even.
+/// Rounds to nearest, ties to even.
 inline __nv_bfloat16 __float2bfloat16_rn(float x) {
   if (std::isnan(x)) return {0x7fff};
   const auto bits = std::bit_cast<std::uint32_t>(x);

@@ -17,7 +17,7 @@ inline float __half2float(__half x) {
                                : std::ldexp(static_cast<float>(1024 + fraction), exponent - 25));
 }
 
-/// To nearest, ties to even.
+/// Rounds to nearest, ties to even.
 inline __half __float2half_rn(float x) {
   const auto sign = static_cast<std::uint16_t>(std::signbit(x) ? 0x8000 : 0);
   const float magnitude = std::fabs(x);
@@ -28,7 +28,7 @@ inline __half __float2half_rn(float x) {
   // Units of the last place: 2^-24 below the smallest normal number, 2^(exponent - 11) above.
   const int unit = magnitude < std::ldexp(1.0f, -14) ? -24 : exponent - 11;
   const auto units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, -unit)));
-  // A normal number has 1024 to 2048 units; 2048 carry into the exponent on their own.
+  // A normal number has 1024 to 2048 units; 2048 carries into the exponent automatically.
   const int bits = unit == -24 ? units : (unit + 24) * 1024 + units;
   return {static_cast<std::uint16_t>(sign | bits)};
 }

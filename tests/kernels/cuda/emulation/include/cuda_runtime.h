@@ -1,7 +1,7 @@
-// The part of the CUDA runtime and of CUDA C++ that kernels/cuda uses, on the host: device memory is host
-// memory, streams do their work at once (but for those with a StreamThread and those that are held), and a
-// kernel runs as in [Note: emulated blocks] in emulation.h. So native kernels are tested, under
-// AddressSanitizer too, without a GPU.
+// The part of the CUDA runtime and of CUDA C++ that kernels/cuda uses, on the host. Device memory is host
+// memory. Streams run their work immediately, except held streams and ones with a StreamThread. Kernels run
+// as described in [Note: emulated blocks] in emulation.h. So native kernels are tested without a GPU, also
+// under AddressSanitizer.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ struct alignas(16) float4 {
 // As CUDA declares it for kernels.
 using std::isfinite;
 
-// Of the thread of a block that runs.
+// The indices of the running thread of a block.
 extern constinit thread_local ::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
 
 inline void __syncthreads() {
@@ -68,9 +68,10 @@ inline int atomicMax(int* address, int value) {
 inline float __fmul_rn(float a, float b) {
   return a * b;
 }
-/// The lane's share of mma.m16n8k8 of tf32: see mma_tf32 in kernels/cuda/attention/tf32_mma.cuh.
+/// Computes the lane's part of mma.m16n8k8 of tf32: see mma_tf32 in kernels/cuda/attention/tf32_mma.cuh.
 void emulated_mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
-/// That of mma.m16n8k16 of fp16 or bf16: see mma_16_bit in kernels/cuda/sixteen_bit_mma.cuh.
+/// Computes the lane's part of mma.m16n8k16 of fp16 or bf16: see mma_16_bit in
+/// kernels/cuda/sixteen_bit_mma.cuh.
 void emulated_mma_16_bit(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                          bool is_half);
 inline float* emulated_dynamic_shared() {
@@ -104,14 +105,14 @@ enum cudaDeviceAttr {
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDefault = 0, cudaEventDisableTiming = 2;
 
-// A graph is the list of what was enqueued while its stream was recorded.
+// A graph is the list of items that were enqueued while its stream was recorded.
 struct CUstream_st;
-// What streams do, in the order in which the host said it. Marks of events are numbers: each launch has its
+// The work of the streams, in the order of the host's calls. Event marks are numbers; each launch has its
 // own.
 struct EmulatedRecording {
   enum class Kind { kWork, kRecordMark, kAwaitMark };
   struct Item {
-    CUstream_st* stream;  // null: the one that the graph is launched on
+    CUstream_st* stream;  // null: the stream that the graph is launched on
     Kind kind = Kind::kWork;
     std::function<void()> work = {};
     std::size_t mark = 0;
@@ -129,10 +130,10 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   std::shared_ptr<EmulatedRecording> recording;
 };
-// Of an event: how often it has been recorded, and how many of these the stream has come to.
+// An event's state: how often it has been recorded, and how many of these records the stream has reached.
 struct EmulatedEventState {
   std::atomic<long> recorded = 0, reached = 0;
-  std::atomic<double> us = 0;     // of the clock when it was last reached
+  std::atomic<double> us = 0;     // clock time when it was last reached
   CUstream_st* stream = nullptr;  // of the last record
 };
 struct EmulatedItem {
@@ -142,17 +143,17 @@ struct EmulatedItem {
   bool is_ready() const { return !awaited || awaited->reached >= record; }
 };
 struct CUstream_st {
-  std::shared_ptr<EmulatedRecording> recording;       // null: work is done
-  std::unique_ptr<::emulation::StreamThread> thread;  // null: at once
-  bool is_held = false;                               // or when something waits for it
+  std::shared_ptr<EmulatedRecording> recording;       // null: not recording
+  std::unique_ptr<::emulation::StreamThread> thread;  // null: runs immediately
+  bool is_held = false;                               // or runs when something waits for it
   std::deque<EmulatedItem> waiting;
 };
 struct CUevent_st {
   std::shared_ptr<EmulatedEventState> state = std::make_shared<EmulatedEventState>();
-  std::shared_ptr<::emulation::StreamMark> mark;  // of a stream with a thread
+  std::shared_ptr<::emulation::StreamMark> mark;  // for a stream with a thread
   bool is_captured = false;                       // its last record is part of a graph
-  std::weak_ptr<EmulatedRecording> recording;     // that graph, while it is recorded
-  std::size_t recorded_mark = 0;                  // in it
+  std::weak_ptr<EmulatedRecording> recording;     // that graph, while it is being recorded
+  std::size_t recorded_mark = 0;                  // index in the graph
 };
 using cudaStream_t = CUstream_st*;
 using cudaEvent_t = CUevent_st*;
@@ -161,17 +162,17 @@ using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 
-/// By the calling thread.
+/// Streams recorded by the calling thread.
 int& emulated_streams_recorded();
-/// Of an event whose last record is part of a graph.
+/// For an event whose last record is part of a graph.
 cudaError_t emulated_await_captured(cudaStream_t stream, const CUevent_st& event);
 cudaError_t emulated_record_captured(cudaStream_t stream, CUevent_st& event);
 
-/// Puts an item behind those of a stream, and runs what need not wait.
+/// Appends an item to a stream, and runs all items that need not wait.
 void emulated_append(cudaStream_t stream, EmulatedItem item);
 
-/// Does `work` now, or in the stream's thread, or when the graph that is being recorded is launched, or when
-/// the stream comes to it. It alone reaches device memory.
+/// Runs `work` immediately, in the stream's thread, when the graph being recorded is launched, or when the
+/// held stream reaches it. Only this work can access device memory.
 inline void emulated_enqueue(cudaStream_t stream, std::function<void()> on_card) {
   if (stream != nullptr && stream->recording) {
     stream->recording->add(stream).work = std::move(on_card);
@@ -189,7 +190,7 @@ inline void emulated_enqueue(cudaStream_t stream, std::function<void()> on_card)
     emulated_append(stream, {.run = std::move(work), .awaited = nullptr});
   }
 }
-/// From now on the stream runs beside the host.
+/// Makes the stream run concurrently with the host from now on.
 inline void emulated_give_thread(cudaStream_t stream) {
   if (!stream->thread) stream->thread = std::make_unique<::emulation::StreamThread>();
 }
@@ -243,7 +244,7 @@ cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
 
-/// The answer of a card to a launch: the limits of grids, of blocks and of dynamic shared memory.
+/// A card's response to a launch: checks the limits of grids, blocks and dynamic shared memory.
 cudaError_t emulated_check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 
 template <class... Params, class... Args>
