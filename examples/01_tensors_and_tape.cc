@@ -1,7 +1,7 @@
-// Tensors, ops and the tape alone: fits y = 3 a - 2 b + 1 by gradient descent. No engine, no plan, one rank.
+// Tensors, ops and the tape: fits y = 3 a - 2 b + 1 by gradient descent. No engine, no plan, one rank.
 //
 // Run:     build/release/bin/01_tensors_and_tape
-// Expect:  the squared error falls to about 0 and the weights come out as 3, -2 and 1. Takes milliseconds.
+// Expect:  the squared error falls to about 0; weights and bias are 3, -2 and 1. Takes milliseconds.
 #include <cstdio>
 #include <random>
 
@@ -14,7 +14,7 @@ int main() {
   using namespace trireme;
   Context ctx = Context::create({DeviceType::kCpu}, /*num_threads=*/1);
 
-  // Parameters are declared, then reached through a resolver: here, plain memory on this device.
+  // Parameters are declared, then accessed through a resolver. This one is plain memory on the device.
   LocalParameters params(ctx, {{.name = "weight", .shape = {1, 2}}, {.name = "bias", .shape = {1}}}, "line",
                          0);
   const ParamRef weight{0}, bias{1};
@@ -35,11 +35,11 @@ int main() {
   const auto optimizer = make_optimizer({.kind = OptimizerConfig::Kind::kSgd});
   for (std::int32_t step = 1; step <= 200; ++step) {
     Tape tape;
-    ctx.tape = &tape;  // from here on, ops record what their backward needs
+    ctx.tape = &tape;  // from here on, ops record their backward
     params.clear_gradients();
     const Tensor y = ops::linear(ctx, x, weight, {.bias = bias});
 
-    // The gradient of the mean squared error, computed by hand and fed to the tape.
+    // The gradient of the mean squared error, computed by hand, starts the backward.
     const std::vector<float> got = ctx.to_host(y);
     std::vector<float> dy(kSamples);
     float error = 0;

@@ -1,8 +1,7 @@
-// The engine around a block of your own: a two-layer classifier of points, on two ranks (threads of this
-// process).
+// Your own block in the engine: a two-layer classifier of points, on two ranks (threads of this process).
 //
-// A block is plain single-device forward code. It gets data parallelism, accumulation, clipping, AdamW, the
-// same bits on every number of ranks and a memory forecast without knowing of any of them.
+// A block is plain single-device forward code. The engine adds data parallelism, accumulation, clipping,
+// AdamW and a memory forecast. The bits are the same on every number of ranks.
 //
 // Run:     build/release/bin/02_own_block
 // Expect:  the loss falls from about 0.7 to below 0.1, and both runs print the same state hash. Takes
@@ -38,7 +37,7 @@ class Classifier final : public Block {
   ParamRef hidden_, offset_, output_;
 };
 
-// Points in the square; class 1 inside of a circle.
+// Random points in a square; class 1 is inside a circle.
 HostBatch points(std::int64_t first, std::int64_t count) {
   HostBatch batch{.input_shape = {count, 2}, .target_shape = {count}, .input_dtype = DType::kFloat32};
   std::vector<float> inputs;

@@ -1,9 +1,9 @@
-// Will a GPT fit, on which layout, and what would make it? Asked before anything is allocated or launched.
+// Predicts, before anything is allocated or launched, whether a GPT fits into memory and which change helps.
 //
 //   build/release/bin/03_will_it_fit
 //
-// Expected, in a second: 4 layouts of GPT-2 124M with what a rank needs at most; two of them fit into 3 GiB,
-// and for the others the cheapest change that makes them fit:
+// Expected within a second: the largest memory of a rank for 4 layouts of GPT-2 124M. Two layouts fit into
+// 3 GiB. For the others, it shows the cheapest change that makes them fit:
 //
 //   1 rank: 4.12 GiB, does not fit; zero = 2 and 2 ranks would do
 //   4 ranks, data parallel: 3.06 GiB, does not fit; zero = 1 would do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 to a trained GPT: installs what is missing, builds, turns the C++ headers of this machine's own
-# compiler into byte tokens, trains a small GPT on two MPI ranks (about three minutes on two cores), evaluates it, saves
-# it, and prints what it writes. Run again it builds what changed and resumes, or samples at once when training is done.
+# From a bare Debian 12 to a trained GPT. Installs missing packages, builds, tokenizes the C++ headers of this machine's
+# compiler as bytes, and trains a small GPT on two MPI ranks (about three minutes on two cores). Then evaluates the
+# model, saves it, and prints a sample. A second run builds only changes, and resumes training or samples.
 #
 #   examples/quickstart.sh [trireme train options]      such as: --set train.steps=100
 set -euo pipefail
@@ -24,7 +24,7 @@ echo "quickstart: tokens from $(dirname "$headers")"
 
 echo "quickstart: training on 2 ranks"
 mpirun=(mpirun -np 2 --bind-to none)
-# Open MPI refuses root, and more ranks than cores, unless told that they are meant.
+# Open MPI refuses to run as root, or with more ranks than cores, without these options.
 [ "$(id -u)" != 0 ] || mpirun+=(--allow-run-as-root)
 [ "$(nproc)" -ge 2 ] || mpirun+=(--oversubscribe)
 "${mpirun[@]}" "$trireme" train examples/quickstart.toml --out "$run" "$@" </dev/null

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Repeats the documented gains of each optimisation on this machine and writes out/reproduce/report.html: mixed
-# precision, recompute, ZeRO, pipeline schedules, accumulation, input pipeline, scaling. Installs what is missing and
-# builds first. An experiment is a file in examples/reproduce. Some ten minutes on two cores once it is built.
+# Measures the documented gain of each optimisation on this machine and writes out/reproduce/report.html: mixed
+# precision, recompute, ZeRO, pipeline schedules, accumulation, input pipeline, scaling. Installs missing packages and
+# builds first. Each experiment is a file in examples/reproduce. Takes about ten minutes on two cores after the build.
 #
 #   examples/reproduce.sh [--quick | --full] [--only NAME...] [--list] [--resume] [--gpu] [--peer PYTHON] [--keep]
 #                         [--compare OLD.json] [--out DIR]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Debian's Python, which has Debian's matplotlib.
+# Debian's Python, for which Debian packages matplotlib.
 python=${TRIREME_PYTHON:-/usr/bin/python3}
-for word in "$@"; do  # what needs neither packages nor a build
+for word in "$@"; do  # options that need neither packages nor a build
   case $word in
   -h | --help | --list) [ ! -x "$python" ] || exec "$python" tests/bench/reproduce "$@" ;;
   esac

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes a task from real text: is the order of a line's words the author's?
+"""Makes a classification task from real text: are the words of a line in the author's order?
 
     examples/word_order.py TEXT FOLDER [--labelled N]
 
-The first 80 % of the lines become FOLDER/lines.txt, for masked language modelling. Of the last 20 %, N lines of six words
-or more (default: 3000) become FOLDER/order.tsv: half of them are "whole", half "shuffled", their words between the
-first and the last in another order. No line that is judged was seen before. For `trireme data documents`.
+The first 80 % of the lines go to FOLDER/lines.txt, for masked language modelling. N of the other lines with six words or
+more (default: 3000) go to FOLDER/order.tsv. Half of these have the label "whole", half "shuffled": all words but the
+first and the last are in another order. The two files share no lines. `trireme data documents` reads both.
 """
 import argparse
 import pathlib
@@ -13,7 +13,7 @@ import random
 
 
 def shuffled(line, numbers):
-    """The same words, first and last in their place, in another order."""
+    """The words in another order, with the first and the last word in place."""
     first, *inner, last = line.split()
     order = inner[:]
     while order == inner:
@@ -30,7 +30,7 @@ def main():
     lines = [line for line in args.text.read_text(encoding="utf-8").replace("\t", " ").split("\n") if line.strip()]
     numbers = random.Random(1)
     first_judged = len(lines) * 4 // 5
-    # Inner words that are all the same have one order alone.
+    # Lines whose inner words are all equal have only one order.
     judged = [line for line in lines[first_judged:] if len(line.split()) >= 6 and len(set(line.split()[1:-1])) > 1]
     numbers.shuffle(judged)
     if len(judged) < args.labelled:
@@ -39,7 +39,7 @@ def main():
     (args.folder / "lines.txt").write_text("".join(line + "\n" for line in lines[:first_judged]), encoding="utf-8")
     rows = [f"whole\t{' '.join(line.split())}\n" if i % 2 == 0 else f"shuffled\t{shuffled(line, numbers)}\n"
             for i, line in enumerate(judged[:args.labelled])]
-    numbers.shuffle(rows)  # so that any part of them has both labels
+    numbers.shuffle(rows)  # so that any part of the file has both labels
     (args.folder / "order.tsv").write_text("".join(rows), encoding="utf-8")
 
 
