@@ -114,7 +114,7 @@ struct Backend {
 
   OpTable<AllOps> ops;
 
-  // Capabilities that follow from which functions a backend has. traits() in runtime/base/device.h lists the
+  // Capabilities, derived from the functions that a backend has. traits() in runtime/base/device.h has the
   // others.
   constexpr bool is_asynchronous() const { return native_stream != nullptr; }
   constexpr bool records_graphs() const { return begin_capture != nullptr; }

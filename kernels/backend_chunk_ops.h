@@ -1,5 +1,5 @@
 // Arguments of the ops that work on tensor chunks: sums of products, and logits whose classes are split into
-// pieces, one piece per chunk. [Note: kernel contracts] in backend.h applies.
+// pieces, one piece per chunk. Contracts: see [Note: kernel contracts] in backend.h.
 //
 // Three statistics describe a row of logits in a piece: the maximum m, the sum s of exp(logit - m), and the
 // target's logit z. z is 0 where the target is not in the piece. All three are 0 for a row that does not

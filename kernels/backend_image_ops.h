@@ -1,5 +1,5 @@
 // Arguments of the image ops (NHWC): convolution, batch norm, ReLU, pooling. Also the ops that turn an image
-// into tokens and pool tokens into one. [Note: kernel contracts] in backend.h applies.
+// into tokens and pool tokens into one. Contracts: see [Note: kernel contracts] in backend.h.
 #pragma once
 
 #include <compare>

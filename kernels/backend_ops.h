@@ -1,5 +1,5 @@
 // Arguments of the ops over rows of features: products, norms, attention, embeddings, losses, elementwise
-// ops. [Note: kernel contracts] in backend.h applies.
+// ops. Contracts: see [Note: kernel contracts] in backend.h.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Arguments of the ops at the end of a step: gradient norm, loss scale, optimizers, running statistics.
-// [Note: kernel contracts] in backend.h applies.
+// Contracts: see [Note: kernel contracts] in backend.h.
 #pragma once
 
 #include <cstdint>

@@ -65,14 +65,14 @@ inline std::int64_t product_sum_workspace(const ProductSumArgs& args) {
   return product_sum_waiting(args) * charged_bytes(args.d.num_elems() * std::int64_t{sizeof(float)});
 }
 
-/// True for a 1 x 1 convolution: a matrix product of all pixels.
+/// True for a 1 x 1 convolution with stride 1, without padding and groups: a matrix product.
 inline bool is_product(const Shape& weight, const ConvGeometry& geometry) {
   return weight[2] == 1 && weight[3] == 1 && geometry.stride == 1 && geometry.padding == 0 &&
          geometry.groups == 1;
 }
 
-/// True for a 1 x 1 convolution with stride, which skips pixels of x: see [Note: strided pixels] in
-/// kernels/cuda/conv/strided_pixel_conv.h.
+/// True for a 1 x 1 convolution with a larger stride, without padding and groups. It skips pixels of x: see
+/// [Note: strided pixels] in kernels/cuda/conv/strided_pixel_conv.h.
 inline bool is_strided_product(const Shape& weight, const ConvGeometry& geometry) {
   return weight[2] == 1 && weight[3] == 1 && geometry.stride > 1 && geometry.padding == 0 &&
          geometry.groups == 1;

@@ -1,5 +1,5 @@
-// The units of residual networks (He et al. 2016): two 3 x 3 convolutions, or a bottleneck of three (1 x 1, 3
-// x 3, 1 x 1), beside a shortcut.
+// The units of residual networks (He et al. 2016), with a shortcut: two 3 x 3 convolutions, or a bottleneck
+// of 1 x 1, 3 x 3 and 1 x 1.
 #pragma once
 
 #include <optional>

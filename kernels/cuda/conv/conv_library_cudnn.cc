@@ -14,7 +14,7 @@
 //
 // [Note: defects of cuDNN's convolutions] Some proposed engines compute wrong results. cuDNN publishes no
 // list of them. The list here is what cards have shown. The affected problems are never given to cuDNN, in
-// any type or version, and run where problems without an engine run:
+// any type or version, and use the same fallbacks as problems without an engine:
 // - Weight gradients of 1 x 1 kernels on images with padding. 9.19.0 on an H100 made errors of 100 to
 //   300 % in 16-bit ones, for images [1, 5, 5, 4] with 4 outputs and a padding of 1.
 #include <initializer_list>

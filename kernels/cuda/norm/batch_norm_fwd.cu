@@ -5,7 +5,7 @@
 // the shape decides (Chan, Golub & LeVeque 1979). A chunk combines the statistics of its threads, which read
 // x once. Each thread sums the differences to its first row and their squares, and finally subtracts the
 // square of the sum. The first row is one of the summed rows, so its own square about the mean is part of the
-// result. The loss is therefore at most 2^-24 for each of a thread's rows, a few dozen, however large the
+// result. The error is therefore at most 2^-24 for each of a thread's rows, a few dozen, however large the
 // mean and however unusual the row. Reading x twice, first for the mean and then for the squares, would cost
 // more, because the running chunks are larger than the card's cache.
 //

@@ -21,7 +21,7 @@ namespace {
 constexpr int kWarps = 8;
 constexpr std::int64_t kFusedRows = 32;  // per block of the fused kernel
 constexpr int kMaxFusedCols = 2048;
-// Blocks of it per multiprocessor, for lanes with this number of columns: as registers allow.
+// Blocks of the fused kernel per multiprocessor, for lanes with `lane_cols` columns: as registers allow.
 constexpr int blocks_for(int lane_cols) {
   return lane_cols <= 32 ? 2 : 1;
 }
