@@ -23,7 +23,7 @@ struct ChannelAffine {
 
 /// The elements whose gradient passes the ReLU.
 enum class Passes : std::uint8_t {
-  kAll,    // no rectifier
+  kAll,    // no ReLU
   kFromY,  // where y is not <= 0
   kFromX,  // where x * scale + shift is not <= 0
 };
