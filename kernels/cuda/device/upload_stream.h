@@ -33,8 +33,7 @@ class UploadStream {
   /// Makes all buffers that a copy of up to `bytes` bytes may need.
   void prepare(std::size_t bytes, cudaStream_t compute);
   /// Copies `bytes` to the card, in the order of `compute`. Up to `num_threads` threads read `src`, which may
-  /// change after this returns. Before this object is destroyed, the stream that frees its buffers must have
-  /// been waited for.
+  /// change after this returns. Wait for `compute` before this object is destroyed, which frees the buffers.
   void copy_to_device(void* dst, const void* src, std::size_t bytes, int num_threads, cudaStream_t compute);
 
  private:
