@@ -42,7 +42,8 @@ struct Conv2dBackward {
     run_or_defer(ctx, Conv2dParameterGradients{dy, x, weight, bias, geometry, math});
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
-    const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // of another use
+    const Tensor existing =
+        gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // from another use of x
     Tensor dx = existing.defined() && existing.unique() ? existing : ctx.empty(x.shape(), x.dtype());
     ctx.run(Conv2dBwdDataArgs{
         .dy = dy, .weight = w, .dx_add = existing, .dx = dx, .geometry = geometry, .math = math});
@@ -50,7 +51,7 @@ struct Conv2dBackward {
   }
 };
 
-// The shape of the result. Throws where the shapes do not fit.
+// The shape of the result. Throws if the shapes do not fit.
 Shape result_shape(const Shape& x, const Shape& w, const Tensor& bias, const ConvGeometry& geometry) {
   TRIREME_CHECK(geometry.stride >= 1 && geometry.padding >= 0 && geometry.groups >= 1,
                 "conv2d: stride {} and groups {} must be positive, padding {} not negative", geometry.stride,
