@@ -1,13 +1,13 @@
-// State that the MPI communicators of a process share: its errors, its end, how it waits, and operations that
-// nobody waits for.
+// State shared by the MPI communicators of a process: error handling, abort, the way of waiting, and
+// abandoned operations.
 //
-// [Note: sleeping waits] MPI waits by looking again and again; with yields in between (mpi_yield_when_idle)
-// this takes little from a rank on the same core. But to the kernel a rank that looks is as busy as one that
-// computes. So it leaves two that compute on one core while two that wait have the other, for as long as that
-// lasts: one job of four ranks on two cores took 370 ms a step with sleeping waits and 520 to 570 without.
-// Where ranks share cores they sleep between looks, for an eighth of what they waited already, within limits:
-// then the kernel sees an idle core, and moves a rank there. Where they do not they spin: a sleep takes some
-// 70 microseconds at least. All ranks of a job are of one kind, as MPI matches no blocking call with a
+// [Note: sleeping waits] MPI waits by polling. With yields in between (mpi_yield_when_idle) this takes little
+// time from a rank on the same core. But to the kernel a polling rank is as busy as a computing one. So it
+// may leave two computing ranks on one core and two waiting ranks on another: one job of four ranks on two
+// cores took 370 ms a step with sleeping waits and 520 to 570 without. When ranks share cores they sleep
+// between polls, for an eighth of the time waited so far, within limits. Then the kernel sees an idle core
+// and moves a rank there. When ranks do not share cores they spin, because a sleep takes at least 70
+// microseconds. All ranks of a job use the same kind of wait, as MPI matches no blocking call with a
 // nonblocking one.
 #pragma once
 
@@ -29,7 +29,7 @@ namespace trireme {
 /// A derived datatype.
 class MpiType {
  public:
-  /// `count` elements of `base`, each such run `stride` elements after the one before.
+  /// A run of `count` consecutive elements of `base`; successive runs start `stride` elements apart.
   MpiType(MPI_Datatype base, int count, std::int64_t stride);
   MpiType(const MpiType&) = delete;
   MpiType& operator=(const MpiType&) = delete;

@@ -37,8 +37,8 @@ struct PrepareTextSummary {
 /// files, without byte order marks and with unchanged line ends, are joined by the tokenizer's document
 /// separator. Of n tokens, the first floor(n * (1 - f)) are for training. A failure leaves no partial files;
 /// results of an earlier run are replaced. `progress` is called about once per megabyte. Throws
-/// Error(kInvalidInput) if an input is missing, there is no text, or the output folder is not writable. Throws
-/// Error(kRuntime) if the disk is full.
+/// Error(kInvalidInput) if an input is missing, there is no text, or the output folder is not writable.
+/// Throws Error(kRuntime) if the disk is full.
 PrepareTextSummary prepare_text(const PrepareTextOptions& options,
                                 const std::function<void(const PrepareTextProgress&)>& progress = {});
 
