@@ -154,9 +154,8 @@ void NcclCommunicator::open_channels_impl(const std::vector<MessageChannel>& cha
   job_->throw_if_failed();
   const auto mine = std::ranges::count(channels, rank(), &MessageChannel::source);
   const std::vector<std::string> ids = host_->all_gather_strings(make_ids(static_cast<std::size_t>(mine)));
-  std::vector<std::size_t> taken(ids.size(), 0);  // used ids of each rank
-  for (const MessageChannel& channel :
-       channels) {  // in the same order on all ranks: two ranks connect at each
+  std::vector<std::size_t> taken(ids.size(), 0);    // used ids of each rank
+  for (const MessageChannel& channel : channels) {  // in the same order on all ranks: each connects two
     const auto source = static_cast<std::size_t>(channel.source);
     const std::size_t index = taken[source]++;
     if (channel.source != rank() && channel.destination != rank()) continue;

@@ -3,7 +3,6 @@
 //
 // One line per rank. Each rank writes its own line before an action and around every wait: a few stores, no
 // system call. Watchdogs read all lines (parallel/watch/watchdog.h).
-// call. Watchdogs read all of them (parallel/watch/watchdog.h).
 #pragma once
 
 #include <array>

@@ -12,9 +12,8 @@ namespace trireme {
 /// Outermost first: ranks that differ only on the last axis are neighbours.
 enum class Axis : std::uint8_t {
   kPipeline,  // pipeline stages
-  kData,    // ranks with the same blocks that split the global batch (with ZeRO or FSDP they also shard their
-            // state)
-  kTensor,  // ranks that share the chunks of every block and read the same samples
+  kData,      // ranks with the same blocks that split the global batch (ZeRO, FSDP: and shard their state)
+  kTensor,    // ranks that share the chunks of every block and read the same samples
 };
 
 // For use in mesh/ only.

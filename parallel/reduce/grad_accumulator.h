@@ -10,7 +10,6 @@
 //
 // The uses of a tied parameter are added as this rank's pieces, in block order, and gathered once if the
 // whole gradient is needed.
-// whole gradient is wanted.
 #pragma once
 
 #include <deque>

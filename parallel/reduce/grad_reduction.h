@@ -11,7 +11,6 @@
 //
 // [Note: another strategy] To add one: a file with a class, and a line in make_reduction(). No other code
 // depends on the strategy: plans determine when start_in_host(), start() and finish() are called.
-// one runs: plans say when start_in_host(), start() and finish() come.
 #pragma once
 
 #include <functional>
@@ -33,8 +32,7 @@ struct GradReductionOptions {
   ShardedState sharded;  // sharded state; determines whether gradients are needed whole or as pieces
   bool reduce_each_micro_batch = false;  // needs Assignment::kStrided
   bool cut_exchanges = false;            // see [Note: chunked exchange]; for groups that span machines
-  DType dtype =
-      DType::kFloat32;  // dtype of everything except the current backward's leaf; 16-bit excludes kFast
+  DType dtype = DType::kFloat32;         // of all but the current backward's leaf; 16-bit excludes kFast
 };
 
 /// The gradient of a bucket. `leaf` and `sums` are [padded]. After a sharded exchange `sums` holds this

@@ -26,7 +26,7 @@ class RegularFile {
   std::size_t size_ = 0;
 };
 
-/// "data/a.bin does not exist (working directory: /jobs)". An absolute path has no working directory.
+/// "data/a.bin does not exist (working directory: /jobs)". Without the directory for an absolute path.
 std::string describe_missing(const std::filesystem::path& path);
 
 /// A file to read into memory as a whole.

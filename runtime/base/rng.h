@@ -37,8 +37,7 @@ struct RngKey {
   std::uint32_t step = 0;
   std::uint16_t block = 0;
   std::uint16_t op = 0;
-  const std::uint32_t* device_step =
-      nullptr;  // replaces `step` if not null: recorded work runs in many steps
+  const std::uint32_t* device_step = nullptr;  // if set, replaces `step`: recorded work runs in many steps
 
   /// Words for elements 4*group .. 4*group+3 of global sample `sample`.
   TRIREME_HOST_DEVICE constexpr Philox4 draw(std::uint32_t sample, std::uint32_t group) const {

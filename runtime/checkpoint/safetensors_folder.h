@@ -35,8 +35,7 @@ class SafetensorsFolder {
   void add(SafetensorsReader file);
 
   std::filesystem::path path_;
-  std::vector<SafetensorsReader>
-      files_;  // tensors_ points into the readers; moving a reader keeps them valid
+  std::vector<SafetensorsReader> files_;  // moving a reader keeps the pointers in tensors_ valid
   std::map<std::string, Found> tensors_;
 };
 

@@ -77,8 +77,7 @@ void ShardWriter::write(const ReservedFile& file) const {
   at += header_.size();
   ByteHash hash;
   const auto append = [&](const void* from, std::uint64_t bytes) {
-    constexpr std::uint64_t kRun = std::uint64_t{1}
-                                   << 18;  // fits in a cache, so that the hash reads from there
+    constexpr std::uint64_t kRun = std::uint64_t{1} << 18;  // stays in cache for the hash
     for (std::uint64_t done = 0; done < bytes; done += kRun) {
       const auto count = static_cast<std::size_t>(std::min(kRun, bytes - done));
       std::memcpy(at, static_cast<const std::byte*>(from) + done, count);

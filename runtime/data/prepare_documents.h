@@ -12,13 +12,12 @@
 namespace trireme {
 
 struct PrepareDocumentsOptions {
-  std::vector<std::filesystem::path>
-      inputs;                       // files and folders of files (see find_text), one document per line
-  std::filesystem::path output;     // folder; created if missing
-  std::string tokenizer = "bytes";  // as in PrepareTextOptions
-  bool labelled = true;             // the first field of a line is its label
-  double eval_fraction = 0.1;       // fraction of the documents, spread evenly; 0 writes no eval.bin
-  bool json_as_text = false;        // otherwise JSON records are an error
+  std::vector<std::filesystem::path> inputs;  // files and folders (see find_text), one document per line
+  std::filesystem::path output;               // folder; created if missing
+  std::string tokenizer = "bytes";            // as in PrepareTextOptions
+  bool labelled = true;                       // the first field of a line is its label
+  double eval_fraction = 0.1;  // fraction of the documents, spread evenly; 0 writes no eval.bin
+  bool json_as_text = false;   // otherwise JSON records are an error
 };
 
 struct PrepareDocumentsSummary {

@@ -10,9 +10,8 @@
 namespace trireme {
 
 struct SentencePieceTraining {
-  std::int64_t vocab_size = 0;  // at least 256 bytes, 3 control tokens and the characters seen
-  double character_coverage =
-      0.9995;  // share of characters with their own token; the rest falls back to bytes
+  std::int64_t vocab_size = 0;             // at least 256 bytes, 3 control tokens and the characters seen
+  double character_coverage = 0.9995;      // share of characters with a token; the rest falls back to bytes
   std::int64_t max_sentences = 1'000'000;  // lines drawn from the inputs
 };
 

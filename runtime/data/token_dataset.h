@@ -69,8 +69,7 @@ class TokenDataset final : public Dataset {
   std::int64_t sequence_length_, vocab_size_;
   std::uint64_t seed_;
   std::vector<TokenFile> shards_;
-  std::vector<std::int64_t>
-      first_window_;  // of each shard, counted over all shards; the last element is the total
+  std::vector<std::int64_t> first_window_;  // of each shard, counted over all; the last element is the total
 };
 
 }  // namespace trireme

@@ -42,8 +42,7 @@ struct Conv2dBackward {
     run_or_defer(ctx, Conv2dParameterGradients{dy, x, weight, bias, geometry, math});
     if (x.id() == kNoValue) return;
     const Tensor w = parameter(ctx, weight, x.dtype());
-    const Tensor existing =
-        gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // from another use of x
+    const Tensor existing = gradients.has(x.id()) ? gradients.take(x.id()) : Tensor();  // of another use
     Tensor dx = existing.defined() && existing.unique() ? existing : ctx.empty(x.shape(), x.dtype());
     ctx.run(Conv2dBwdDataArgs{
         .dy = dy, .weight = w, .dx_add = existing, .dx = dx, .geometry = geometry, .math = math});

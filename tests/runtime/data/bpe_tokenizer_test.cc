@@ -88,9 +88,8 @@ TEST_F(BpeTokenizerTest, MergesInTheirOrder) {
   EXPECT_EQ(tokenizer->vocab_size(), 263);
   EXPECT_EQ(tokenizer->encode("hello"), (Ids{258, 'o'}));
   EXPECT_EQ(tokenizer->encode("hello world"), (Ids{258, 'o', 259, 'o', 'r', 'l', 'd'}));
-  EXPECT_EQ(tokenizer->encode("lll"), (Ids{257, 'l'}));  // the first pair
-  EXPECT_EQ(tokenizer->encode("aaaaa"),
-            (Ids{260, 261}));  // "aa" pairs merge first, then the last "a" joins one
+  EXPECT_EQ(tokenizer->encode("lll"), (Ids{257, 'l'}));    // the first pair
+  EXPECT_EQ(tokenizer->encode("aaaaa"), (Ids{260, 261}));  // "aa" pairs first, then one joins the last "a"
   EXPECT_EQ(tokenizer->encode("hel lo"), (Ids{256, 'l', ' ', 'l', 'o'}));  // pieces are not merged
   EXPECT_EQ(tokenizer->encode("\xff"), (Ids{255}));
   EXPECT_TRUE(tokenizer->encode("").empty());

@@ -44,8 +44,7 @@ TEST(ImageFolder, LinkedFoldersAreReadOnce) {
   write_file(folder / "set" / "bee" / "c.png", plain_png(1));
   write_file(folder / "elsewhere" / "d.png", plain_png(1));
   fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link");
-  fs::create_directory_symlink(folder / "elsewhere",
-                               folder / "set" / "ant" / "link2");  // a folder read before
+  fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link2");  // read before
   fs::create_directory_symlink(folder / "set" / "ant", folder / "set" / "ant" / "deep" / "loop");
   fs::create_directory_symlink(folder / "elsewhere", folder / "elsewhere" / "loop");
   const ImageFolder images({.root = folder / "set"});
