@@ -39,7 +39,7 @@ struct Context {
   Precision precision;    // the dtype each op computes in
   Tensor gradient_scale;  // [] fp32, or undefined: 1. Loss ops multiply their gradient by it
 
-  // Key of the next random number of the running block; next_rng() advances `rng.op`.
+  // Key of the next random op of the running block; next_rng() advances `rng.op`.
   RngKey rng;
   std::int64_t first_sample = 0;  // global index, within the step, of row 0 of the micro-batch
 

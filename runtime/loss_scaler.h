@@ -3,7 +3,7 @@
 // [Note: loss scaling] fp16 gradients below 6e-8 underflow, so the gradient of the loss is multiplied by a
 // scale, and the update divides by it (in the clip coefficient). Too large a scale makes a gradient
 // non-finite: then the step is skipped. The host takes no part: the scale, the flag and the counts are
-// tensors of one element. The gradient norm that decides is equal on every rank, and so are all of them. In
+// tensors of one element. The gradient norm is equal on every rank, and so are these tensors. In
 // every mode a step whose gradient norm is not finite is skipped, so that no NaN reaches the state.
 //
 // The loss applies the scale to its gradient before rounding it, the norm divides by the scale, and the

@@ -34,7 +34,7 @@ class RecordingCommunicator : public Communicator {
 
   const std::vector<RecordedCall>& calls() const { return calls_; }
 
-  /// Sets the colors, by rank, for the next split without one, as there are no peers to query.
+  /// Queues the colors, by rank, of a later split, as there are no peers to query.
   void expect_split(std::vector<int> colors);
   /// A RecordingCommunicator that records its own calls. Throws Error(kInvalidInput) if the colors are not
   /// set, or this rank passes another color. A group of one needs no colors.

@@ -52,8 +52,8 @@ struct MemoryStats {
   MemoryCounts peak;            // each category's own peak
   MemoryCounts at_peak;         // all categories at the time of the largest total
   std::int64_t peak_total = 0;  // the largest total
-  // The same with workspaces, which also use device memory. Of workspaces, only those of cuda attention are
-  // predicted.
+  // The same with workspaces, which also use device memory. Only the workspaces of cuda attention
+  // are predicted.
   MemoryCounts at_device_peak;
   std::int64_t device_peak = 0;
 };

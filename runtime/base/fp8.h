@@ -8,14 +8,14 @@
 // summed in fp32. Everything else is as in bf16: norms, attention, the product that computes logits, biases
 // and their gradients, results of products, masters. ParameterSpec::allows_fp8 selects the weights.
 //
-// A tensor t is held as codes q = round(t s) and 1/s. The scale s is the largest power of two for which amax
-// s is at most the format's largest number. amax is the largest magnitude of the last steps: delayed scaling
-// (NVIDIA's Transformer Engine). Each operand of each weight has a history of kFp8History maxima, newest
-// first. In a step every micro-batch records the maximum of its tensor. At the end of the step the largest
-// over all micro-batches enters the history. A maximum has the same bits in any order, and the history does
-// not change during a step, so scales are equal on every layout and in recompute. A skipped step leaves the
-// history unchanged. While the history is empty (all zeros: in the first step) a tensor's own maximum is
-// used.
+// A tensor t is held as codes q = round(t s) and 1/s. The scale s is the largest power of two for which
+// amax * s is at most the format's largest number. amax is the largest magnitude of the last steps: delayed
+// scaling (NVIDIA's Transformer Engine). Each operand of each weight has a history of kFp8History maxima,
+// newest first. In a step every micro-batch records the maximum of its tensor. At the end of the step the
+// largest over all micro-batches enters the history. A maximum has the same bits in any order, and the
+// history does not change during a step, so scales are equal on every layout and in recompute. A skipped step
+// leaves the history unchanged. While the history is empty (all zeros: in the first step) a tensor's own
+// maximum is used.
 //
 // Scaling by a power of two is exact, so the product of codes times both 1/s is the product of the
 // represented numbers, whether the factors are applied before the sum or after it.

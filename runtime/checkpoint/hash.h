@@ -12,9 +12,9 @@
 // OOPSLA 2014, with the constants of Stafford's variant 13). Not secure against adversaries.
 //
 // Rejected: keeping only the low half of p and rotating it. A change of w's top bit then changes only one
-// known bit, and a change of that bit in the lane's next word undoes it: such a pair of flips is easy to hit.
-// Rejected: CRC or SHA for files. This hash runs at memory speed without special instructions, and detects as
-// much as 64 bits can.
+// known bit, and a change of that bit in the lane's next word undoes it: such a pair of flips is easy to
+// find. Rejected: CRC or SHA for files. This hash runs at memory speed without special instructions, and
+// detects as much as 64 bits can.
 #pragma once
 
 #include <array>

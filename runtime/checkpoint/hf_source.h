@@ -24,8 +24,8 @@ class HfSource final : public TensorSource {
   HfSource(const std::filesystem::path& folder, HfModel model, NewHead new_head = {});
 
   std::string place() const override { return files_.path().string(); }
-  /// Errors name the tensors and files as transformers does. Tensors may be in fp32, fp16 or bf16. The first
-  /// call compares copies and derived tensors with the model.
+  /// Errors name the file, and tensors by their names in transformers. Tensors may be in fp32, fp16 or bf16.
+  /// The first call compares copies and derived tensors with the model.
   void check(std::span<const SafetensorsEntry> wanted) const override;
   bool is_new(const std::string& name) const override;
   std::vector<std::string> notes() const override;

@@ -67,8 +67,8 @@ class ShardWriter {
 /// An existing shard.
 class ShardReader {
  public:
-  /// `size_bytes`: reads only the first bytes of the file; default: all. Throws Error(kInvalidInput) naming
-  /// the file if it is incomplete or its header damaged.
+  /// `size_bytes`: size of the shard, if the file may be longer; default: the size of the file. Throws
+  /// Error(kInvalidInput) naming the file if it is incomplete or its header damaged.
   explicit ShardReader(const std::filesystem::path& path, std::optional<std::uint64_t> size_bytes = {});
 
   const ShardHeader& header() const { return header_; }

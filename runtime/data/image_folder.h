@@ -23,7 +23,7 @@ class ImageFolder final : public ImageSource {
  public:
   struct Options {
     std::filesystem::path root;
-    std::int64_t max_pixels = 0;  // of a picture: see EncodedImage
+    std::int64_t max_pixels = 0;  // of an image: see EncodedImage
   };
   static constexpr std::uint64_t kFingerprintBytes = std::uint64_t{256} << 20;
 

@@ -5,7 +5,7 @@
 
 namespace trireme::ops {
 
-/// The maximum of every window, without padding -> [B, (H + 2 padding - height) / stride + 1, ..., C].
+/// The maximum of every window, padding excluded -> [B, (H + 2 padding - height) / stride + 1, ..., C].
 /// Padding is at most half of the window, and a window has at most 256 pixels. Backward saves one byte per
 /// output.
 Tensor max_pool(Context& ctx, const Tensor& x, const PoolWindow& window);
