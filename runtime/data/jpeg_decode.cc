@@ -1,6 +1,6 @@
 #include "runtime/data/jpeg_decode.h"
 
-#include <cstdio>  // jpeglib.h wants it
+#include <cstdio>  // needed by jpeglib.h
 
 #include <jpeglib.h>
 
