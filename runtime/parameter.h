@@ -71,7 +71,7 @@ class ParameterResolver {
 };
 
 /// Elements [first, first + out.size()) of a fresh parameter, in host memory: a function of (seed, full name,
-/// element) only. For a slice, name and element number are those of the whole parameter.
+/// element) only. A slice uses the name and the element numbers of the whole parameter.
 void initialize_parameter(const ParameterSpec& spec, const std::string& full_name, std::uint64_t seed,
                           std::int64_t first, std::span<float> out);
 

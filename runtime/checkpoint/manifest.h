@@ -29,7 +29,7 @@ Manifest read_manifest(const std::filesystem::path& folder);
 /// Size and checksum of any file; reads the whole file.
 CheckpointFile describe_file(const std::filesystem::path& path);
 
-/// How thoroughly files are compared with the manifest.
+/// The checks of a comparison of files with the manifest.
 enum class Verify : std::uint8_t {
   kSizes,      // they exist with the right sizes
   kChecksums,  // also reads them and compares checksums
