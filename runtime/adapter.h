@@ -1,12 +1,13 @@
 // A low-rank adapter of a linear layer, LoRA (Hu et al. 2021): y = x W^T + (alpha / rank) (x A^T) B^T, with W
 // frozen and A, B trained.
 //
-// [Note: adapters] Blocks do not know of adapters. Block::add_adapter declares A and B behind the parameters
-// of the block, and ops::linear asks the resolver of its parameters whether a weight has one. So every block
-// that computes with ops::linear can be adapted, and A and B are parameters like any other to what shards,
-// saves and prices them. Names are PEFT's: "attention.qkv.weight" gets "attention.qkv.lora_A.weight" and
-// "attention.qkv.lora_B.weight". At the start B is zero, so that the adapted model is the model; A is drawn
-// as PyTorch draws a linear layer (uniform within 1 / sqrt(K), Kaiming with a = sqrt(5)), as PEFT does.
+// [Note: adapters] Blocks need no code for adapters. Block::add_adapter declares A and B behind the
+// parameters of the block. ops::linear queries its parameter resolver for the adapter of a weight. So every
+// block that computes with ops::linear can be adapted. Sharding, checkpoints and memory predictions treat A
+// and B like any other parameter. Names follow PEFT: "attention.qkv.weight" gets
+// "attention.qkv.lora_A.weight" and "attention.qkv.lora_B.weight". B starts at zero, so that the adapted
+// model starts equal to the base model. A is drawn as PyTorch initialises a linear layer (uniform within 1 /
+// sqrt(K), Kaiming with a = sqrt(5)), as in PEFT.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ struct Adapter {
 
 inline constexpr std::string_view kAdapterA = ".lora_A.weight", kAdapterB = ".lora_B.weight";
 
-/// True for names of adapters' matrices.
+/// True for the names of adapter matrices.
 inline bool is_adapter_name(std::string_view name) {
   return name.ends_with(kAdapterA) || name.ends_with(kAdapterB);
 }

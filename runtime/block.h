@@ -1,9 +1,9 @@
 // A block: the unit of a model, and so of placement, recompute and residency. Plain single-device forward
 // code.
 //
-// A model is a list of blocks; block i + 1 receives what block i returned. A block never sees ranks, streams
+// A model is a list of blocks; block i + 1 receives the output of block i. A block never sees ranks, streams
 // or shards. forward() must be a pure function of its arguments, its parameters and ctx's random keys: it may
-// be run again.
+// run again.
 #pragma once
 
 #include <map>
@@ -24,7 +24,8 @@ struct Batch {
   Tensor inputs;          // tokens [B, T] int32, images [B, H, W, C]
   Tensor targets;         // tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32
   Tensor target_weights;  // [B, K] fp32, or undefined: all 1
-  // Of rows of documents, all int32; undefined: a sample is one document of type 0. See DocumentRows.
+  // For rows of several documents (see DocumentRows), all int32. Undefined: each sample is one document of
+  // type 0.
   Tensor key_bounds;        // [B, T, 2]
   Tensor positions, types;  // [B, T]
   /// Weight of one target in the loss: 1 / (targets of the global batch).
@@ -37,37 +38,37 @@ using Activations = std::vector<Tensor>;
 class Block {
  public:
   explicit Block(std::string name) : Block(name, name) {}
-  /// `prefix` precedes the names of parameters; empty: nothing does.
+  /// `prefix` precedes the names of parameters; empty: no prefix.
   Block(std::string name, std::string prefix) : name_(std::move(name)), prefix_(std::move(prefix)) {}
   virtual ~Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
 
-  /// Unique in the model: "blocks.3". Parameters are called prefix + "." + spec.name, the prefix is the name
-  /// where nothing else was said; statistics likewise.
+  /// Unique in the model: "blocks.3". Full names of parameters and statistics are prefix + "." + spec.name.
+  /// The prefix defaults to the name.
   const std::string& name() const { return name_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   const std::vector<StatisticSpec>& statistics() const { return statistics_; }
-  /// What it has the ranks of the tensor axis do together: see runtime/tensor_axis.h.
+  /// Collective calls over the tensor axis: see runtime/tensor_axis.h.
   const TensorCalls& tensor_calls() const { return tensor_calls_; }
-  /// The same of a sharded sequence. Empty: the block does not know of shards.
+  /// The same calls with a sharded sequence. Empty: the block does not support sequence shards.
   const std::optional<TensorCalls>& sequence_calls() const { return sequence_calls_; }
-  /// Of a weight; null: it has none. See [Note: adapters] in runtime/adapter.h.
+  /// The adapter of a weight, or null. See [Note: adapters] in runtime/adapter.h.
   const Adapter* adapter(ParamRef weight) const;
   std::string full_name(const ParameterSpec& spec) const { return full_name(spec.name); }
   std::string full_name(const StatisticSpec& spec) const { return full_name(spec.name); }
 
-  /// Of blocks of one class whose parameters have the same shapes, those with equal variants do the same work
-  /// on equal inputs: foresight measures such blocks once.
+  /// Distinguishes blocks of one class whose parameter shapes are equal but whose work differs. The cost
+  /// model measures blocks with equal variants once.
   virtual std::string variant() const { return ""; }
 
-  /// Gives the weight of an inner linear layer an adapter of `rank`, before the block runs for the first
-  /// time. Throws Error(kInvalidInput) where the rank is larger than a dim of the weight, and
-  /// Error(kUnsupported) for a weight in tensor chunks.
+  /// Gives the weight of an inner linear layer an adapter of `rank`. Call before the block first runs. Throws
+  /// Error(kInvalidInput) if the rank is larger than a dim of the weight, and Error(kUnsupported) for a
+  /// weight in tensor chunks.
   void add_adapter(ParamRef weight, std::int64_t rank, float scale);
 
   /// `input` is empty for the first block. The last block of a model being trained returns the loss, a
-  /// scalar; a last block must return logits instead when batch.targets is undefined.
+  /// scalar. When batch.targets is undefined, it must return logits instead.
   virtual Activations forward(Context& ctx, const Activations& input, const Batch& batch) const = 0;
 
  protected:
@@ -91,7 +92,7 @@ class Block {
   std::vector<StatisticSpec> statistics_;
   TensorCalls tensor_calls_;
   std::optional<TensorCalls> sequence_calls_;
-  std::map<int, Adapter> adapters_;  // by the index of their weight
+  std::map<int, Adapter> adapters_;  // by the index of the weight
 };
 
 using BlockList = std::vector<std::unique_ptr<Block>>;

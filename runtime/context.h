@@ -25,37 +25,37 @@ struct Context {
   std::shared_ptr<Allocator> allocator;
   std::shared_ptr<void> stream;  // owns exec.stream
   ParameterResolver* parameters = nullptr;
-  StatisticResolver* statistics = nullptr;  // null: training leaves none behind
+  StatisticResolver* statistics = nullptr;  // null: training records no statistics
 
   TensorAxis* tensor = nullptr;  // null: all chunks of the model are computed here
 
   Tape* tape = nullptr;   // null: inference, nothing is recorded or saved
   bool training = false;  // dropout and the like
   DeferredGradients* deferred =
-      nullptr;  // in backward: takes the gradients of parameters; null: computed at once
+      nullptr;  // in backward: collects deferred parameter gradients; null: no deferral
 
-  KeyValueCache* cache = nullptr;  // decoding: the tokens before those of the input; null: there are none
+  KeyValueCache* cache = nullptr;  // decoding: the cached earlier tokens; null: no cache
 
-  Precision precision;    // what each op computes in
-  Tensor gradient_scale;  // [] fp32, or undefined: 1. The factor that a loss gives its gradient
+  Precision precision;    // the dtype each op computes in
+  Tensor gradient_scale;  // [] fp32, or undefined: 1. Loss ops multiply their gradient by it
 
-  // Random numbers of the block that runs: `rng.op` is advanced by next_rng().
+  // Key of the next random op of the running block; next_rng() advances `rng.op`.
   RngKey rng;
   std::int64_t first_sample = 0;  // global index, within the step, of row 0 of the micro-batch
 
-  /// A context for one rank: its own allocator on `device`, `num_threads` host threads.
-  /// `backend` stands in for the device's own table: instrumented in tests.
+  /// A context for one rank: its own allocator on `device`, `num_threads` host threads. `backend` replaces
+  /// the device's own table; tests pass an instrumented one.
   static Context create(Device device, int num_threads,
                         std::optional<std::int64_t> memory_limit = std::nullopt,
                         const Backend* backend = nullptr);
 
-  /// Runs the op of `args`: see Backend::run.
+  /// Runs the op of `args`; see Backend::run.
   template <class Args>
   void run(const Args& args) const {
     backend->run(exec, args);
   }
 
-  // `where` names the caller when there is no memory left: see runtime/base/memory_holders.h.
+  // `where` names the caller in an out-of-memory error: see runtime/base/memory_holders.h.
 
   /// Uninitialised.
   Tensor empty(const Shape& shape, DType dtype = DType::kFloat32,
@@ -68,10 +68,11 @@ struct Context {
   Tensor from_host(const void* data, const Shape& shape, DType dtype,
                    MemoryCategory category = MemoryCategory::kActivations,
                    std::source_location where = std::source_location::current()) const;
-  /// Waits for the tensor and copies it out as floats; fp16 and bf16 are widened. Throws for other dtypes.
+  /// Waits for the tensor and copies it to the host as floats; fp16 and bf16 are widened. Throws for other
+  /// dtypes.
   std::vector<float> to_host(const Tensor& tensor) const;
 
-  /// The key of the next random op of this block; the same sequence every time the block runs.
+  /// The key of the next random op of this block; the sequence is the same every time the block runs.
   RngKey next_rng();
 };
 

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Targets of the ops that deferred, none of which may be staged as well.
+// Gradient targets of the ops that deferred. None of these parameters may be staged as well.
 class DeferredTargets final : public ParameterResolver {
  public:
   DeferredTargets(ParameterResolver& parameters, const std::map<int, Tensor>& staged)

@@ -1,13 +1,13 @@
-// Gradients of parameters that are computed later than those of activations.
+// Computes the gradients of parameters later than the gradients of activations.
 //
-// [Note: backward in two parts] A stage of a pipeline waits for the gradient of its output, never for the
-// gradients of parameters. With Context::deferred set, Tape::backward does the first part alone: ops whose
-// parameter gradients are work of their own (linear, conv2d, embedding) leave behind what those need, and
-// those of other ops (norms), which come as a by-product, are staged in memory of their own.
+// [Note: backward in two parts] A pipeline stage waits for the gradient of its output, never for the
+// gradients of parameters. With Context::deferred set, Tape::backward runs the first part only. Ops whose
+// parameter gradients are separate work (linear, conv2d, embedding) save the inputs of that work. Parameter
+// gradients of other ops (norms) are by-products of the first part; they are staged in separate memory.
 // DeferredGradients::run does the second part, in the order of a plain backward: the same sums, and the same
-// bits. What is left behind costs memory until then, and parameters themselves are not needed any more.
+// bits. The saved inputs occupy memory until the second part runs. It does not read the values of parameters.
 //
-// A tensor that is left behind is shared, so no op of the first part writes it in place.
+// A saved tensor is shared, so no op of the first part writes it in place.
 #pragma once
 
 #include <functional>
@@ -19,17 +19,17 @@
 
 namespace trireme {
 
-/// The work that the first part of a backward leaves for the second.
+/// The work that the first part of a backward leaves to the second.
 class DeferredGradients {
  public:
-  /// `work` asks its context's parameters for targets alone, never for values.
+  /// `work` may query the resolver of its context for gradient targets only, never for values.
   void push(std::function<void(Context&)> work) { work_.push_back(std::move(work)); }
-  /// The target of an op that does not defer, in the first part: fp32 of `shape`, overwritten on the first
-  /// use of a parameter, accumulated afterwards.
+  /// The target, during the first part, of an op that does not defer: fp32 of `shape`, overwritten on the
+  /// first use of a parameter, accumulated afterwards.
   GradientTarget stage(const Context& ctx, ParamRef ref, const Shape& shape);
-  /// Writes to the targets of ctx.parameters, and frees each piece as soon as it has run. Empty afterwards.
-  /// Throws Error(kUnsupported) for a parameter that both kinds of ops have used: its sum would have another
-  /// order.
+  /// Writes to the targets of ctx.parameters, and frees each piece of work after it has run. Empty
+  /// afterwards. Throws Error(kUnsupported) for a parameter that ops of both kinds have used: its sum would
+  /// have another order.
   void run(const Context& ctx);
 
  private:
@@ -37,10 +37,10 @@ class DeferredGradients {
   std::map<int, Tensor> staged_;  // by ParamRef::index
 };
 
-/// Parameters as the first part sees them: gradients go to a DeferredGradients.
+/// Resolver for the first part: gradients go to a DeferredGradients.
 class StagedParameters final : public ParameterResolver {
  public:
-  /// All three outlive this.
+  /// All three must outlive this object.
   StagedParameters(const Context& ctx, ParameterResolver& parameters, DeferredGradients& deferred)
       : ctx_(ctx), parameters_(parameters), deferred_(deferred) {}
 
@@ -57,8 +57,8 @@ class StagedParameters final : public ParameterResolver {
   DeferredGradients& deferred_;
 };
 
-/// The part of an op's backward that computes gradients of parameters, a struct with what it needs and
-/// run(Context&) const: runs now, or is left to ctx.deferred.
+/// Runs the parameter-gradient part of an op's backward now, or pushes it to ctx.deferred. `Gradient` is a
+/// struct with its inputs and run(Context&) const.
 template <class Gradient>
 void run_or_defer(Context& ctx, Gradient gradient) {
   if (ctx.deferred != nullptr) {

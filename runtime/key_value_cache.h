@@ -1,9 +1,9 @@
-// Keys and values of the tokens that a causal model has seen, so that the next token costs one row a layer.
+// Cached keys and values of earlier tokens, so that the next token costs one row a layer.
 //
-// [Note: decoding] With Context::cache set, a forward is given the tokens after the cached ones alone:
-// embedding and rope count positions from length(), attention reads the cached keys and values and adds its
-// own. Layers are told apart by the order in which they run. Logits differ in last bits from those of a
-// forward over all tokens, because sums are made in another order.
+// [Note: decoding] With Context::cache set, a forward receives only the tokens after the cached ones.
+// Embedding and rope count positions from length(). Attention reads the cached keys and values and appends
+// the new ones. The order of attention calls within a forward identifies the layer. Logits may differ in
+// their last bits from a forward over all tokens, because sums run in another order.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +21,20 @@ class KeyValueCache {
     Tensor keys, values;  // [B, num_kv_heads, capacity, head_dim]
   };
 
-  /// Of `batch` sequences of at most `capacity` tokens.
+  /// Holds `batch` sequences of at most `capacity` tokens.
   KeyValueCache(std::int64_t batch, std::int64_t capacity) : batch_(batch), capacity_(capacity) {}
 
-  /// Tokens of each sequence whose keys and values are held.
+  /// Cached tokens of each sequence.
   std::int64_t length() const { return length_; }
   std::int64_t capacity() const { return capacity_; }
 
-  /// Of the attention that runs next; allocated when it runs first. Throws Error(kInvalidInput) where `batch`
-  /// sequences of `num_tokens` more do not fit.
+  /// The cache of the next attention layer in order, allocated on first use. Throws Error(kInvalidInput) if
+  /// `batch` sequences with `num_tokens` more tokens do not fit.
   const Layer& next_layer(const Context& ctx, std::int64_t batch, std::int64_t num_tokens,
                           std::int64_t num_kv_heads, std::int64_t head_dim, DType dtype);
-  /// After a forward over `num_tokens` tokens a sequence.
+  /// Call after a forward over `num_tokens` tokens a sequence.
   void finish_forward(std::int64_t num_tokens);
-  /// Forgets all tokens.
+  /// Removes all tokens.
   void clear();
 
  private:

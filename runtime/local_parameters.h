@@ -1,5 +1,5 @@
-// Parameters of one block, held plainly on one device: for tests, examples and code that wants a tape without
-// an engine.
+// Parameters of one block in plain memory on one device: for tests, examples and programs that use a tape
+// without an engine.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,10 @@ namespace trireme {
 
 class LocalParameters : public ParameterResolver {
  public:
-  /// Allocates and initialises `specs`, none of which has an adapter; `prefix` + "." + spec.name keys the
-  /// random numbers.
+  /// Allocates and initialises `specs`, without adapters. `prefix` + "." + spec.name keys the random numbers.
   LocalParameters(const Context& ctx, const std::vector<ParameterSpec>& specs, const std::string& prefix,
                   std::uint64_t seed);
-  /// Those of a block that outlives this.
+  /// The parameters and adapters of `block`, which must outlive this object.
   LocalParameters(const Context& ctx, const Block& block, std::uint64_t seed)
       : LocalParameters(ctx, block.parameters(), block.name(), seed) {
     block_ = &block;
@@ -38,7 +37,7 @@ class LocalParameters : public ParameterResolver {
     bool written = false;
   };
   Entry& entry(ParamRef ref) { return entries_.at(static_cast<std::size_t>(ref.index)); }
-  const Block* block_ = nullptr;  // null: made of specs
+  const Block* block_ = nullptr;  // null: constructed from specs
   std::vector<Entry> entries_;
 };
 

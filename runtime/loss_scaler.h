@@ -1,14 +1,14 @@
-// Loss scaling (Micikevicius et al. 2018) and the decision whether a step counts, on the device.
+// Loss scaling (Micikevicius et al. 2018) and the decision to skip a step, on the device.
 //
-// [Note: loss scaling] fp16 gradients below 6e-8 vanish, so the loss's gradient is multiplied by a scale, and
-// the update divides by it (in the clip coefficient). A scale that is too large shows as a gradient that is
-// not finite: then the step is skipped. Nothing of this involves the host: the scale, the flag and the counts
-// are tensors of one element; the norm that decides is the same on every rank, and so is everything here.
-// In every mode a step whose gradient norm is not finite is skipped, so that no NaN reaches the state.
+// [Note: loss scaling] fp16 gradients below 6e-8 underflow, so the gradient of the loss is multiplied by a
+// scale, and the update divides by it (in the clip coefficient). Too large a scale makes a gradient
+// non-finite: then the step is skipped. The host takes no part: the scale, the flag and the counts are
+// tensors of one element. The gradient norm is equal on every rank, and so are these tensors. In
+// every mode a step whose gradient norm is not finite is skipped, so that no NaN reaches the state.
 //
-// The loss applies the scale to its gradient before that is rounded, the norm divides by it, and the update
-// reads the flag (OptimizerScalars::skip). Rejected: a check after every backward, to name the gradient at
-// once; it reads all gradients a second time in every step.
+// The loss applies the scale to its gradient before rounding it, the norm divides by the scale, and the
+// update reads the flag (OptimizerScalars::skip). Rejected: a check after every backward, to name the
+// non-finite gradient at once. It would read all gradients a second time in every step.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ namespace trireme {
 
 struct LossScaleConfig {
   enum class Kind : std::uint8_t {
-    kOff,      // the loss as it is; fp32, tf32 and bf16 need no more
-    kStatic,   // `initial`, for ever
+    kOff,      // no scaling; enough for fp32, tf32 and bf16
+    kStatic,   // constant `initial`
     kDynamic,  // GradScaler's rule: grows after clean steps, shrinks when a step is skipped
   };
   Kind kind = Kind::kOff;
   float initial = 65536.0f;
   float growth_factor = 2.0f;
   float backoff_factor = 0.5f;
-  std::int32_t growth_interval = 2000;  // clean steps in a row until it grows
+  std::int32_t growth_interval = 2000;  // consecutive clean steps before the scale grows
 };
 
-/// A copy of what the scaler knows between two steps: what a checkpoint keeps.
+/// A host copy of the scaler's state between two steps, as checkpoints save it.
 struct LossScaleState {
-  float scale = 0.0f;  // of the next step; 0: not scaled, and restored as the configured first one
+  float scale = 0.0f;  // of the next step; 0: not scaled, or start at the configured initial scale
   std::int32_t clean_steps = 0;
   std::int32_t skipped_in_a_row = 0;
   std::int32_t updates = 0;  // steps that were not skipped: the t of AdamW's bias correction
@@ -41,23 +41,24 @@ struct LossScaleState {
 
 class LossScaler {
  public:
-  /// A fresh state on the device. Throws Error(kInvalidInput) for numbers that make no sense (a scale that is
-  /// not positive, growth below 1, backoff outside of (0, 1)).
+  /// A fresh state on the device. Throws Error(kInvalidInput) for a scale that is not positive, growth below
+  /// 1, or backoff outside (0, 1).
   LossScaler(const Context& ctx, const LossScaleConfig& config);
 
   const LossScaleConfig& config() const { return config_; }
 
-  /// Decides about the step whose (unscaled) gradient norm is `norm` [] fp32, and sets the scale of the next.
+  /// Decides whether to skip the step whose (unscaled) gradient norm is `norm`, [] fp32, and sets the next
+  /// scale.
   void update(const Context& ctx, const Tensor& norm);
-  /// In place of update(): skips the step for a reason that is none of the scale's, which stays with its
-  /// counts.
+  /// Replaces update() for a step that is skipped for a reason other than the scale. The scale and its counts
+  /// keep their values.
   void leave_out(const Context& ctx);
 
   /// [] fp32: the factor of the gradients of the current step; undefined when scaling is off.
   const Tensor& scale() const { return scale_; }
-  /// [] fp32: the factor of the step that update() decided about last; undefined when scaling is off.
+  /// [] fp32: the factor of the step of the last update(); undefined when scaling is off.
   const Tensor& used_scale() const { return used_scale_; }
-  /// [] int32, of the step that update() decided about last.
+  /// [] int32, for the step of the last update().
   const Tensor& skip() const { return skip_; }
   const Tensor& skipped_in_a_row() const { return skipped_in_a_row_; }
   /// [] int32: updates done, the current one included.
@@ -65,7 +66,7 @@ class LossScaler {
 
   /// Waits for the device.
   LossScaleState read(const Context& ctx) const;
-  /// The scale is kept as it is configured where it is not dynamic.
+  /// Restores `state`. If the scale is not dynamic, the configured scale is used.
   void write(const Context& ctx, const LossScaleState& state);
 
  private:

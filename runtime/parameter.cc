@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// FNV-1a: names a parameter's random stream.
+// FNV-1a hash of a name, which keys the parameter's random stream.
 std::uint64_t hash_name(const std::string& name) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -25,14 +25,14 @@ void normal_pair(std::uint32_t a, std::uint32_t b, float stddev, float out[2]) {
   out[1] = static_cast<float>(radius * std::sin(angle));
 }
 
-// The middle of one of 2^24 equal parts of (-bound, bound): neither end, and symmetric.
+// The midpoint of one of 2^24 equal parts of (-bound, bound): never an end, and symmetric.
 float uniform(std::uint32_t word, float bound) {
   constexpr double kParts = 16777216.0;
   const double place = (static_cast<double>(word >> 8) + 0.5) / kParts;  // (0, 1)
   return static_cast<float>((2.0 * place - 1.0) * static_cast<double>(bound));
 }
 
-// Four elements of what `init` draws.
+// Draws four elements of the distribution `init`.
 void draw(const Initializer& init, const Philox4& words, float out[4]) {
   if (init.kind == Initializer::Kind::kUniform) {
     for (int i = 0; i < 4; ++i) out[i] = uniform(words[static_cast<std::size_t>(i)], init.width);
@@ -42,7 +42,7 @@ void draw(const Initializer& init, const Philox4& words, float out[4]) {
   normal_pair(words[2], words[3], init.width, out + 2);
 }
 
-// Elements [first, first + out.size()) of the stream that a name has.
+// Elements [first, first + out.size()) of random stream `stream`.
 void fill_random(std::uint64_t stream, std::uint64_t seed, const Initializer& init, std::int64_t first,
                  std::span<float> out) {
   const std::int64_t last = first + static_cast<std::int64_t>(out.size());

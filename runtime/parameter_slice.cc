@@ -36,7 +36,7 @@ Shape whole_shape(const ParameterSlice& slice, const Shape& shape) {
 SliceRun run_from(const ParameterSlice& slice, const Shape& shape, std::int64_t at) {
   if (slice.is_whole()) return {at, at, shape.num_elems() - at};
   const std::int64_t rows = shape[0], columns = shape.num_elems() / std::max<std::int64_t>(rows, 1);
-  // Runs lie one behind the other in the slice, and in the whole between those of the other chunks.
+  // Runs are contiguous in the slice; in the whole, the runs of the other chunks separate them.
   const auto run = [&](std::int64_t start, std::int64_t length) {
     const std::int64_t within = at - start;
     return SliceRun{.first = at,
@@ -51,7 +51,7 @@ SliceRun run_from(const ParameterSlice& slice, const Shape& shape, std::int64_t 
     if (at < start + length) return run(start, length);
     start += length;
   }
-  return run(start, 0);  // behind the last
+  return run(start, 0);  // behind the last run
 }
 
 }  // namespace trireme

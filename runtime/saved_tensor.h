@@ -1,8 +1,7 @@
-// What a node keeps of a tensor for its backward: the tensor, or something that it is built from again.
+// A tensor that a node saves for backward: the tensor itself, or the data to rebuild it from.
 //
-// An op that saves its input keeps a SavedTensor. Whoever gave it that input may have told the tape that
-// there is a smaller way to keep it (Tape::save_as): a shard that is gathered again ([Note: sequence
-// shards]).
+// An op that saves its input keeps a SavedTensor. The producer of that input may have registered a smaller
+// form with the tape (Tape::save_as), such as a shard that is gathered again ([Note: sequence shards]).
 #pragma once
 
 #include <memory>
@@ -13,19 +12,19 @@ namespace trireme {
 
 struct Context;
 
-/// Kept once for all nodes that save it.
+/// A tensor that is rebuilt in backward, shared by all nodes that save it.
 class RebuiltTensor {
  public:
   virtual ~RebuiltTensor() = default;
-  /// What is kept.
+  /// The tensor that is saved.
   virtual Tensor kept() const = 0;
-  /// Counts a node that will ask for the tensor once.
+  /// Registers a node that will call take() once.
   void add_reader() { ++readers_; }
-  /// The tensor, built for the first reader and dropped with the last.
+  /// The tensor, built for the first reader and dropped after the last.
   Tensor take(Context& ctx);
 
  protected:
-  /// Called once; nothing needs to be kept from then on.
+  /// Called once; afterwards nothing has to be kept.
   virtual Tensor build(Context& ctx) = 0;
 
  private:
@@ -36,14 +35,14 @@ class RebuiltTensor {
 class SavedTensor {
  public:
   SavedTensor() = default;
-  /// Of a node that is recorded on ctx.tape; `x` may have no id, or the tape be null.
+  /// For a node recorded on ctx.tape. `x` may have no id, and the tape may be null.
   SavedTensor(const Context& ctx, const Tensor& x);
 
   ValueId id() const { return id_; }
   const Shape& shape() const { return shape_; }
-  /// What is kept of it, for Node::saved().
+  /// The saved tensor, for Node::saved().
   Tensor kept() const { return rebuilt_ ? rebuilt_->kept() : tensor_; }
-  /// Once, in backward. May be collective over the tensor axis.
+  /// Call once, in backward. May be collective over the tensor axis.
   Tensor take(Context& ctx);
 
  private:

@@ -1,12 +1,12 @@
 // State of a block without a gradient: the running statistics of its norms.
 //
 // [Note: running statistics] A block declares StatisticSpecs beside its parameters and holds StatisticRefs.
-// In training it hands over a sample of each, of its micro-batch; it never sees the running value then.
-// The engine moves the values once a step, by the samples of all micro-batches of all ranks in
-// order of their global index: value = (1 - momentum) value + momentum sample. So they are the same on every
-// layout, and what one device would have that saw the micro-batches one after the other. Where the model is
-// cut into stages each stage has those of its own blocks and sees all micro-batches. In a step that does
-// not count they stay. A block that runs twice (recompute) hands over the same sample twice.
+// In training it writes a sample of each statistic for its micro-batch, and never reads the running value.
+// Once a step the engine updates the values by the samples of all micro-batches of all ranks, in order of the
+// global index: value = (1 - momentum) value + momentum sample. So the values are equal on every layout, and
+// equal to the values of one device that runs the micro-batches in sequence. Each pipeline stage holds the
+// statistics of its own blocks and sees all micro-batches. A skipped step leaves them unchanged. A block that
+// runs twice (recompute) writes the same sample twice.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ inline constexpr int kNumFp8Operands = static_cast<int>(Fp8Operand::kOutputGradi
 /// The maxima of an operand.
 struct Fp8Maxima {
   Tensor history;  // [kFp8HistoryElems]
-  Tensor sample;   // []: takes the maximum of this micro-batch; undefined if it is not wanted
+  Tensor sample;   // []: receives the maximum of this micro-batch; undefined if not wanted
 };
 
 class StatisticResolver {
@@ -46,9 +46,9 @@ class StatisticResolver {
   virtual ~StatisticResolver() = default;
   /// The running value, fp32.
   virtual Tensor value(StatisticRef ref) = 0;
-  /// The target of this micro-batch's sample, fp32; undefined if it is not wanted.
+  /// Receives the sample of this micro-batch, fp32; undefined if not wanted.
   virtual Tensor sample(StatisticRef ref) = 0;
-  /// Nothing where the products with `weight` are not in fp8.
+  /// Empty if the products with `weight` are not in fp8.
   virtual std::optional<Fp8Maxima> maxima(ParamRef /*weight*/, Fp8Operand) { return std::nullopt; }
 };
 

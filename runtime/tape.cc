@@ -56,7 +56,7 @@ void Gradients::add(Context& ctx, ValueId id, Tensor gradient) {
   TRIREME_CHECK(slot.dtype() == gradient.dtype(), "gradients of one value have dtypes {} and {}",
                 name(slot.dtype()), name(gradient.dtype()));
   Tensor sum = slot;
-  if (slot.use_count() > 2) {  // `slot` and `sum` are ours; anybody else must not see it change
+  if (slot.use_count() > 2) {  // `slot` and `sum` hold two; no other holder may see a change
     sum = gradient.unique() ? gradient : ctx.empty(slot.shape(), slot.dtype());
   }
   ctx.run(AddArgs{.a = slot, .b = gradient, .out = sum});

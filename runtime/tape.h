@@ -1,9 +1,9 @@
 // Reverse-mode differentiation: a list of named nodes, recorded by ops while a block runs forward.
 //
 // The backward of an op is beside its forward, as a struct that recorded() puts on the tape. It saves the
-// tensors its backward needs (their bytes can be counted) and names parameters by ParamRef. Backward runs the
-// nodes in reverse and frees each as soon as it has run. Several gradients of one value are added in that
-// order, so the sum is the same on every run.
+// tensors its backward needs (their bytes can be counted) and refers to parameters by ParamRef. Backward runs
+// the nodes in reverse and frees each after it has run. Gradients of one value are added in that order, so
+// the sum is the same on every run.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ class Gradients {
   explicit Gradients(std::size_t num_values) : slots_(num_values) {}
 
   bool has(ValueId id) const;
-  /// True for a loss whose gradient is the number 1, for which no tensor exists.
+  /// True for a loss whose gradient is the number 1, without a tensor.
   bool is_unit(ValueId id) const;
   void seed_unit(ValueId id);
   /// Removes and returns the gradient; throws if there is none.
   Tensor take(ValueId id);
-  /// Adds `gradient` to what is there; ignored for kNoValue. Memory that is not shared may be kept and
-  /// written.
+  /// Adds `gradient` to the gradient of `id`; ignored for kNoValue. May keep and write memory that is not
+  /// shared.
   void add(Context& ctx, ValueId id, Tensor gradient);
 
  private:
@@ -45,15 +45,16 @@ class Node {
  public:
   virtual ~Node() = default;
   virtual std::string name() const = 0;
-  /// The value whose gradient backward consumes; without a gradient there, backward is skipped.
+  /// The value whose gradient backward consumes. Without a gradient, backward is skipped.
   virtual ValueId output() const = 0;
   /// Tensors kept for backward.
   virtual std::vector<Tensor> saved() const = 0;
-  /// See [Note: backward in two parts] for gradients of parameters.
+  /// For gradients of parameters see [Note: backward in two parts].
   virtual void backward(Context& ctx, Gradients& gradients) = 0;
 };
 
-/// dy W, whose sum over the columns of dy is made in groups: see ProductSumArgs.
+/// The gradient dy W as a product not yet computed. The sum over the columns of dy is made in groups: see
+/// ProductSumArgs.
 struct ProductGradient {
   Tensor dy;      // [..., N]
   Tensor weight;  // [N, K]
@@ -61,17 +62,17 @@ struct ProductGradient {
   int groups = 1;
 };
 
-/// Takes gradients of values as products that are not made yet, to make them with those of other values.
+/// Collects gradients of a value that are products, to compute them together with other products.
 class ProductCollector {
  public:
   virtual ~ProductCollector() = default;
   virtual void collect(Context& ctx, Gradients& gradients, ProductGradient product) = 0;
 };
 
-/// A value that is not kept for backward: see saved_tensor.h.
+/// A value that is rebuilt in backward: see saved_tensor.h.
 class RebuiltTensor;
 
-/// What backward runs again in place of keeping it. See [Note: selective recompute] in
+/// The values that backward computes again instead of saving them. See [Note: selective recompute] in
 /// runtime/ops/attention.h.
 enum class Recompute : std::uint8_t { kNone, kSelective };
 
@@ -81,7 +82,7 @@ std::string_view name(Recompute recompute);
 class Tape {
  public:
   explicit Tape(Recompute recompute = Recompute::kNone) : recompute_(recompute) {}
-  /// For ops that can do either.
+  /// For ops that support both modes.
   Recompute recompute() const { return recompute_; }
 
   /// A tracked leaf sharing the tensor's memory: an input whose gradient backward() returns.
@@ -91,20 +92,19 @@ class Tape {
   void record(std::unique_ptr<Node> node) { nodes_.push_back(std::move(node)); }
   /// Nodes that save value `id` as a SavedTensor keep `rebuilt` in its place.
   void save_as(ValueId id, std::shared_ptr<RebuiltTensor> rebuilt) { rebuilt_[id] = std::move(rebuilt); }
-  /// Null: the value is kept as it is.
+  /// Null: the value itself is saved.
   std::shared_ptr<RebuiltTensor> saved_as(ValueId id) const;
 
-  /// Nodes whose gradient of value `id` is a product hand it to `collector`, where that is all they add to
-  /// it.
+  /// Nodes whose only gradient of value `id` is a product pass the product to `collector`.
   void collect_products(ValueId id, std::shared_ptr<ProductCollector> collector) {
     collectors_[id] = std::move(collector);
   }
-  /// Null: there is none.
+  /// Null: no collector.
   std::shared_ptr<ProductCollector> collector_of(ValueId id) const;
 
-  /// Runs all nodes in reverse from `output_gradients` (outputs and their gradients in pairs; a scalar loss
-  /// has an empty gradient tensor: its seed is 1). Returns the gradients of `inputs`, undefined where none
-  /// arrived. The tape is empty afterwards.
+  /// Runs all nodes in reverse from `seeds`: outputs and their gradients. An empty gradient marks a scalar
+  /// loss, whose gradient is 1. Returns the gradients of `inputs`, undefined where none arrived. The tape is
+  /// empty afterwards.
   struct Seed {
     ValueId output = kNoValue;
     Tensor gradient;
@@ -112,9 +112,9 @@ class Tape {
   std::vector<Tensor> backward(Context& ctx, std::vector<Seed> seeds, const std::vector<ValueId>& inputs);
 
   std::size_t num_nodes() const { return nodes_.size(); }
-  /// Bytes of saved tensors, memory shared by several nodes counted once.
+  /// Bytes of saved tensors; memory that several nodes share is counted once.
   std::int64_t saved_bytes() const;
-  /// A line a node: name, saved shapes.
+  /// One line a node: name, saved shapes.
   std::string to_string() const;
 
  private:
@@ -125,8 +125,7 @@ class Tape {
   ValueId num_values_ = 0;
 };
 
-/// The record of an op on the tape, as a plain struct: name(), saved() and backward(ctx, gradients, y) as of
-/// a Node whose output is y.
+/// Adapts a plain struct with name(), saved() and backward(ctx, gradients, y) to a Node whose output is y.
 template <class Backward>
 class RecordedOp final : public Node {
  public:
@@ -141,7 +140,7 @@ class RecordedOp final : public Node {
   Backward backward_;
 };
 
-/// y as a value of the tape whose gradient `backward` consumes; y itself where nothing is recorded.
+/// Puts `backward` on the tape and returns y with a new id. Returns y itself if nothing is recorded.
 template <class Backward>
 Tensor recorded(Context& ctx, const Tensor& y, Backward backward) {
   if (ctx.tape == nullptr) return y;

@@ -1,8 +1,7 @@
 // A contiguous row-major tensor: a value type over a reference-counted buffer. Copies share memory.
 //
-// Views exist only where they stay contiguous (a range of the flat elements under another shape). A tensor
-// that takes part in automatic differentiation carries the id that its tape gave it; the id means nothing on
-// another tape.
+// Views are always contiguous: a range of the flat elements under another shape. A tensor that takes part in
+// automatic differentiation carries an id from its tape; the id means nothing on another tape.
 #pragma once
 
 #include <span>
@@ -14,7 +13,7 @@
 
 namespace trireme {
 
-/// Names a value on a Tape. kNoValue: not tracked.
+/// Identifies a value on a Tape. kNoValue: not tracked.
 using ValueId = std::int32_t;
 inline constexpr ValueId kNoValue = -1;
 
@@ -33,18 +32,19 @@ class Tensor {
   Device device() const { return buffer_.allocator().device(); }
   /// True when no other tensor shares the memory.
   bool unique() const { return buffer_.use_count() == 1; }
-  /// Tensors that share the memory, this one included.
+  /// Number of tensors that share the memory, this one included.
   long use_count() const { return buffer_.use_count(); }
 
   /// The elements, in the device's memory; nullptr: undefined. Throws Error(kInvalidInput) on the meta
-  /// device, where there are none.
+  /// device, which holds no values.
   void* data() const {
     void* const first = address();
     if (is_meta_address(first)) [[unlikely]]
       throw_no_values(dtype_, shape_);
     return first;
   }
-  /// The address of the elements, on the meta device too: to compare and to pass on, never to read or write.
+  /// The address of the elements, also on the meta device: for comparing and passing on, never for reading or
+  /// writing.
   void* address() const;
   TensorView view() const { return {address(), dtype_, shape_}; }
   ConstTensorView const_view() const { return {address(), dtype_, shape_}; }
@@ -60,7 +60,7 @@ class Tensor {
 
   ValueId id() const { return id_; }
   Tensor with_id(ValueId id) const;
-  /// The same memory, not tracked.
+  /// The same memory, without an id.
   Tensor detach() const { return with_id(kNoValue); }
 
  private:

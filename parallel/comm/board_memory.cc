@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kMemoryName = "trireme-board";
 
-// Memory without a name: nothing is left of it when its processes are gone. Below 0 when it cannot be had.
+// Anonymous shared memory, freed with its processes. Returns a negative value on failure.
 int create_anonymous(std::size_t bytes) {
   const int file = memfd_create(kMemoryName, MFD_CLOEXEC);
   if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0) return file;
@@ -24,8 +24,8 @@ int create_anonymous(std::size_t bytes) {
   return -1;
 }
 
-// Such memory of another process, as `published` has it; below 0 when that process is gone, or it is not
-// that.
+// Opens the anonymous memory of another process at the path `published`. Negative if that process has ended
+// or the file is something else.
 int open_anonymous(const std::string& published, std::size_t bytes) {
   const int file = open(published.c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return -1;
@@ -39,8 +39,7 @@ int open_anonymous(const std::string& published, std::size_t bytes) {
   return -1;
 }
 
-// A file of one line that is there whole or not at all. False when there is one already, or it cannot be
-// written.
+// Creates a file of one line atomically. Returns false if the file exists or cannot be written.
 bool publish(const std::string& file, const std::string& line, int slot) {
   const std::string written = fmt::format("{}.{}", file, slot);
   {
@@ -61,8 +60,8 @@ std::string line_of(const std::string& file) {
   return line;
 }
 
-// Takes the file over, which stays open as long as the memory is in use: others come later. None where it
-// cannot be mapped.
+// Maps `file` and keeps it open while the memory is in use, so that later ranks can open it. Empty on
+// failure.
 SharedBoard board_in(int file, int size) {
   if (file < 0) return {};
   const std::size_t bytes = RankBoard::bytes(size) + LastWord::kBytes;
@@ -80,7 +79,7 @@ SharedBoard board_in(int file, int size) {
           .last_word = std::make_shared<LastWord>(std::shared_ptr<void>(held, word))};
 }
 
-// Of a board whose memory has so many bytes; 0: it is none.
+// The number of ranks of a board of `bytes` bytes; 0: not a board.
 int board_size(std::size_t bytes) {
   int size = 1;
   while (RankBoard::bytes(size) + LastWord::kBytes < bytes) ++size;
@@ -99,7 +98,7 @@ SharedBoard open_board(const std::string& file, int size, int slot) {
     if (!publish(file, fmt::format("/proc/{}/fd/{}", getpid(), memory_file), slot)) {
       close(memory_file);
       memory_file = -1;
-      line = line_of(file);  // of the rank that was faster
+      line = line_of(file);  // written by a faster rank
     }
   }
   if (memory_file < 0) memory_file = open_anonymous(line, bytes);

@@ -1,4 +1,4 @@
-// The calls of a Communicator, for messages, for matching them between ranks and for counting them.
+// The calls of a Communicator: for messages, for matching calls between ranks, and for counting.
 #pragma once
 
 #include <cstddef>

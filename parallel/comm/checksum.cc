@@ -10,15 +10,15 @@ namespace {
 
 constexpr int kLanes = 16;
 constexpr std::int64_t kRowBytes = kLanes * sizeof(std::uint32_t);
-// Small enough for every thread to have several of a block's parameters.
+// Small enough that a block's parameters give every thread several pieces.
 constexpr std::int64_t kPieceBytes = 64 << 10;
-// Some 50 microseconds of one thread.
+// About 50 microseconds of one thread.
 constexpr std::int64_t kPiecesForThreads = 16;
 constexpr std::uint64_t kOdd = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio
 
 static_assert(kPieceBytes / kRowBytes < (1 << 16), "the sums of sums fit into 64 bits");
 
-// Of GCC and Clang.
+// Vector extension of GCC and Clang.
 using Vector = std::uint64_t __attribute__((vector_size(32)));
 
 /// Four lanes.
@@ -35,7 +35,7 @@ struct PieceSums {
   LaneSums lanes[kLanes / 4];
 };
 
-// Words come in pairs, of which each has a lane.
+// The 32-bit words come in pairs; each half of a pair has its own lane.
 [[gnu::always_inline]] inline void add_rows_by_vectors(const std::byte* rows, std::int64_t count,
                                                        PieceSums& piece) {
   constexpr std::uint64_t kLow = 0xffffffffu;
@@ -86,7 +86,7 @@ std::uint64_t checksum_of_piece(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-// Reversible for each of the two, so that a change of one of them alone is never lost.
+// A bijection in each argument, so that a change of only one of them is never lost.
 std::uint64_t combine_checksums(std::uint64_t first, std::uint64_t second) {
   const std::uint64_t product = (std::rotl(first * kOdd, 32) ^ second) * kOdd;
   return product ^ (product >> 32);

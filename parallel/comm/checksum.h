@@ -1,12 +1,13 @@
-// A checksum of memory for what is looked at in every step: state that nobody should have changed, messages.
+// A checksum of memory that is verified in every step: state that must not change, and messages.
 //
-// Fletcher's (IEEE Transactions on Communications 30, 1982) in 16 lanes: of 32-bit words w, each lane adds up
+// Fletcher's checksum (IEEE Transactions on Communications 30, 1982) in 16 lanes: for 32-bit words w, each
+// lane computes
 //     a += w;   b += a
-// in 64 bits, which never overflow within a piece. A changed word is found, and so are two flipped bits
-// anywhere in a piece: where they leave `a` as it was, they are at different places, so `b` is not. The sums
-// of all lanes and pieces are folded into 64 bits, where what changes several of them is lost once in 2^64.
-// Rejected: the hash of states ([Note: state hash]), which takes four times as long, and a sum of 64-bit
-// words alone, in which two flips of a top bit cancel out.
+// in 64 bits, which never overflow within a piece. A changed word is always detected. So are two flipped bits
+// anywhere in a piece: if they cancel in `a`, they are at different positions and change `b`. The sums of all
+// lanes and pieces are folded into 64 bits, where a change of several sums is lost once in 2^64. Rejected:
+// the state hash ([Note: state hash]), which takes four times as long. Rejected: a plain sum of 64-bit words,
+// in which two flips of a top bit cancel out.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +16,10 @@
 
 namespace trireme {
 
-/// The same number for the same bytes, with any number of threads. Not kept in files: lanes may change.
+/// The result does not depend on the number of threads. Do not store it in files: lanes may change.
 std::uint64_t checksum(std::span<const std::byte> bytes, int num_threads);
 
-/// Of several: their order counts.
+/// Combines checksums; the order matters.
 std::uint64_t combine_checksums(std::uint64_t first, std::uint64_t second);
 
 }  // namespace trireme

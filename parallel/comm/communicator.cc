@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// The least upper bound of tags that MPI guarantees.
+// MPI's guaranteed minimum for the largest tag.
 constexpr int kMaxTag = 32767;
 
 std::string describe(const Tensor& tensor) {
@@ -24,7 +24,7 @@ bool overlap(const Tensor& a, const Tensor& b) {
   return a_begin < b_begin + b.size_bytes() && b_begin < a_begin + a.size_bytes();
 }
 
-// Adds the time of its scope.
+// Adds the duration of its scope to a sum.
 class ScopeTimer {
  public:
   explicit ScopeTimer(double& sum_ms) : sum_ms_(sum_ms) {}
@@ -39,7 +39,7 @@ class ScopeTimer {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Shows that the rank waits for others.
+// Marks the rank as waiting on its status line.
 class WaitScope {
  public:
   explicit WaitScope(RankStatus* status) : status_(status) {
@@ -83,7 +83,7 @@ Work::~Work() {
 }
 
 void Work::wait() {
-  // Taken out first: after a failure there is nothing left to wait for, and the buffers go.
+  // Taken out first: after a failure nothing is left to wait for, and the buffers are freed.
   const std::array<Tensor, 2> held = std::exchange(held_, {});
   const std::unique_ptr<Impl> impl = std::move(impl_);
   if (!impl) return;

@@ -1,5 +1,5 @@
-// The message with which a rank ends its job, in memory that a supervisor reads: it is there at once, where a
-// launcher may hold the rank's output back until it has ended the others.
+// The final error message of a job, in memory that a supervisor reads. It is available at once, while a
+// launcher may delay the rank's output until it has ended the other ranks.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace trireme {
 
 class LastWord {
  public:
-  /// Longer messages are cut.
+  /// Longer messages are truncated.
   static constexpr std::size_t kTextBytes = 4096;
 
  private:
@@ -30,12 +30,13 @@ class LastWord {
  public:
   static constexpr std::size_t kBytes = sizeof(Memory);
 
-  /// `memory` is zero, aligned for 64-bit numbers and used for nothing else; several processes may map it.
+  /// `memory` is zero-initialised, aligned for 64-bit numbers and not used otherwise; several processes may
+  /// map it.
   explicit LastWord(std::shared_ptr<void> memory) : memory_(std::move(memory)) {}
 
-  /// The first one counts. From any thread.
+  /// Only the first message is stored. From any thread.
   void say(std::string_view message) noexcept;
-  /// Nothing while nobody has said one to its end.
+  /// Empty until a message is completely written.
   std::optional<std::string> read() const;
 
  private:

@@ -110,7 +110,7 @@ class LocalCommunicator : public Communicator {
     return make_work(board_->post_message(*group_, member_, peer, tag, signature, {.in = tensor}));
   }
 
-  /// A blocking collective.
+  /// Posts a blocking collective and waits for it.
   std::shared_ptr<LocalMeeting> meet(const CallSignature& signature, CallPart part) {
     const auto meeting = board_->post_collective(*group_, member_, signature, std::move(part));
     board_->wait(*meeting, world_rank());
@@ -158,7 +158,7 @@ void run_local_ranks(int size, const std::function<void(std::shared_ptr<Communic
     std::vector<std::jthread> threads;
     try {
       for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
-    } catch (const std::exception& error) {  // no more threads: release those that run
+    } catch (const std::exception& error) {  // no more threads: release the running ones
       const auto rank = static_cast<int>(threads.size());
       board.fail({rank, ErrorCode::kRuntime, std::string("cannot start its thread: ") + error.what(),
                   std::source_location::current()});

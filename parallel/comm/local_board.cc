@@ -16,7 +16,7 @@ std::vector<int> first_ranks(int count) {
   return ranks;
 }
 
-// Results that are not tensors.
+// Exchanges results that are not tensors.
 void exchange_records(LocalMeeting& meeting, const LocalGroup& group) {
   if (meeting.signature.kind == CallKind::kAllGatherStrings) {
     for (CallPart& part : meeting.parts) meeting.texts.push_back(std::move(part.text));
@@ -110,7 +110,7 @@ std::shared_ptr<LocalMeeting> LocalBoard::post_message(LocalGroup& group, int me
   return meeting;
 }
 
-// Moves the data outside of the lock, so that other calls go on meanwhile. Nothing else touches a running
+// Moves the data without holding the lock, so that other calls proceed. No other thread touches a running
 // meeting.
 void LocalBoard::carry_out(std::unique_lock<std::mutex>& lock, LocalMeeting& meeting, const LocalGroup& group,
                            int world_rank) {
@@ -124,7 +124,7 @@ void LocalBoard::carry_out(std::unique_lock<std::mutex>& lock, LocalMeeting& mee
     fail_locked({world_rank, ErrorCode::kRuntime,
                  fmt::format("{} ({}): {}", meeting.signature.to_string(), meeting.where, error.what()),
                  std::source_location::current()});
-    meeting.state = LocalMeeting::State::kGathering;  // never to be completed: waiters see the failure
+    meeting.state = LocalMeeting::State::kGathering;  // never completed: waiters see the failure
     meeting.changed.notify_all();
     throw_if_failed();
   }
@@ -142,7 +142,7 @@ void LocalBoard::wait(LocalMeeting& meeting, int world_rank) {
   std::unique_lock lock(mutex_);
   RankState& rank = ranks_[static_cast<std::size_t>(world_rank)];
   while (meeting.state != LocalMeeting::State::kDone) {
-    // A meeting that runs uses this rank's tensors: its end has to be awaited even when the job has failed.
+    // A running meeting uses this rank's tensors, so wait for its end even after the job has failed.
     if (meeting.state == LocalMeeting::State::kGathering) {
       rank.waits_for = &meeting;
       if (!failure_) fail_if_stuck(world_rank);

@@ -1,11 +1,11 @@
-// The meeting point of the threads that act as ranks of one LocalWorld: calls are posted, matched, carried
-// out by whoever completes them, and waited for.
+// Matches the calls of the threads that act as ranks of one LocalWorld. The last rank to post a call carries
+// it out.
 //
-// [Note: local ranks never hang] Every wait is entered here, and only ranks post. So when each rank that has
-// not finished is blocked in a wait, no call can ever be completed: that is a deadlock, found exactly and at
-// once, without a watchdog. It needs what communicator.h asks for: one thread a rank. Ranks that disagree
-// about a call are found when the later one posts it. Either way, and when a rank fails, the first failure is
-// kept and every pending and later call throws it.
+// [Note: local ranks never hang] Every wait is entered here, and only ranks post. So when each unfinished
+// rank is blocked in a wait, no call can ever complete: a deadlock, detected exactly and at once, without a
+// watchdog. This requires one thread per rank, as communicator.h demands. If ranks disagree about a call, the
+// later one to post detects it. In both cases, and when a rank fails, the first failure is kept, and every
+// pending and later call throws it.
 #pragma once
 
 #include <condition_variable>
@@ -27,18 +27,18 @@ namespace trireme {
 
 struct LocalGroup;
 
-/// One call that several ranks take part in.
+/// One call in which several ranks take part.
 struct LocalMeeting {
   enum class State : std::uint8_t {
-    kGathering,  // some rank has not come
-    kRunning,    // all have come; the last one is moving the data
+    kGathering,  // some ranks have not posted yet
+    kRunning,    // all have posted; the last one is moving the data
     kDone,
   };
 
   CallSignature signature;
   std::string where;            // "call 3 of group [0, 2]", "rank 0 to rank 1, tag 7"
   int first_rank = 0;           // world rank that posted first
-  std::vector<CallPart> parts;  // by rank in the group; of a message {sender, receiver}
+  std::vector<CallPart> parts;  // by rank in the group; for a message {sender, receiver}
   std::size_t num_arrived = 0;
   State state = State::kGathering;
   std::condition_variable changed;
@@ -50,7 +50,7 @@ struct LocalMeeting {
   std::vector<int> members;                         // split: the rank of each member in it
 };
 
-/// Ranks that communicate, and their calls that are not complete. Guarded by the board's mutex.
+/// A group of ranks and its incomplete calls. Guarded by the board's mutex.
 struct LocalGroup {
   explicit LocalGroup(std::vector<int> ranks)
       : world_ranks(std::move(ranks)), num_calls(world_ranks.size()) {}
@@ -77,23 +77,23 @@ class LocalBoard {
 
   const std::shared_ptr<LocalGroup>& world() const { return world_; }
 
-  /// Brings `part` to the group's next collective. Carries it out when this is the last rank to come. Throws
-  /// Error(kCommunication) when the job has failed, or fails it when ranks disagree about the call.
+  /// Adds `part` to the group's next collective. Carries it out if this is the last rank. Throws
+  /// Error(kCommunication) if the job has failed; fails the job if ranks disagree about the call.
   std::shared_ptr<LocalMeeting> post_collective(LocalGroup& group, int member, const CallSignature& signature,
                                                 CallPart part);
-  /// The same for one end of a message: signature.kind says which.
+  /// The same for one end of a message, by signature.kind.
   std::shared_ptr<LocalMeeting> post_message(LocalGroup& group, int member, int peer, int tag,
                                              const CallSignature& signature, CallPart part);
-  /// Blocks until the meeting is done. Throws Error(kCommunication) when the job fails before.
+  /// Blocks until the meeting is done. Throws Error(kCommunication) if the job fails first.
   void wait(LocalMeeting& meeting, int world_rank);
 
   /// Fails the job; only the first failure counts.
   void fail(LocalFailure failure) noexcept;
-  /// Says that a rank makes no more calls.
+  /// Call when a rank makes no more calls.
   void finish(int world_rank) noexcept;
   std::optional<LocalFailure> failure() const;
 
-  /// The board on which ranks say what they do.
+  /// The status line of a rank on the board.
   const std::shared_ptr<RankStatus>& status(int world_rank) const {
     return statuses_[static_cast<std::size_t>(world_rank)];
   }

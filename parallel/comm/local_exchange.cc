@@ -15,7 +15,7 @@ std::byte* bytes_at(const Tensor& tensor, std::int64_t elem) {
   return static_cast<std::byte*>(tensor.data()) + elem * size_bytes(tensor.dtype());
 }
 
-// An all_gather may run in place; a copy onto itself is no copy.
+// An all_gather may run in place; copying a range onto itself is skipped.
 void copy_elems(const Tensor& dst, std::int64_t dst_elem, const Tensor& src, std::int64_t src_elem,
                 std::int64_t num_elems) {
   std::byte* to = bytes_at(dst, dst_elem);
@@ -25,7 +25,7 @@ void copy_elems(const Tensor& dst, std::int64_t dst_elem, const Tensor& src, std
   }
 }
 
-// Signed overflow is undefined, and MPI's sums wrap around: so do these.
+// Signed overflow is undefined, and MPI's sums wrap around, so add as unsigned.
 template <class T>
 T add(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -36,9 +36,9 @@ T add(T a, T b) {
   }
 }
 
-// Elements [first, first + n) of every rank's `in`, combined in rank order, to `to(rank)` of every rank that
-// wants them. Blocks stay in the cache, and make the in-place case safe: a block is read before it is
-// written.
+// Combines elements [first, first + n) of every rank's `in` in rank order and passes blocks of the result to
+// `write_block`. A block stays in cache, and is read before it is written, which makes the in-place case
+// safe.
 template <class T, class WriteBlock>
 void reduce_range(std::span<const CallPart> parts, std::int64_t first, std::int64_t n, ReduceOp op,
                   WriteBlock write_block) {

@@ -1,5 +1,5 @@
-// The data movement of one call between threads that act as ranks, once every rank has brought its tensors:
-// loops over host memory, no synchronisation, no allocation.
+// Moves the data of one call between threads that act as ranks, after every rank has posted its tensors:
+// loops over host memory, without synchronisation or allocation.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace trireme {
 
-/// The facts that the ranks of one call must agree on.
+/// The properties of a call that all ranks must agree on.
 struct CallSignature {
   CallKind kind = CallKind::kBarrier;
   DType dtype = DType::kUInt8;
-  std::int64_t in_elems = 0;  // of one rank; the tensor of an in-place call or a message
+  std::int64_t in_elems = 0;  // of one rank; for an in-place call or a message, its only tensor
   std::int64_t out_elems = 0;
   ReduceOp op = ReduceOp::kSum;  // reductions only
   int root = -1;                 // broadcast only
@@ -26,7 +26,7 @@ struct CallSignature {
   std::string to_string() const;
 };
 
-/// One rank's part of a call. In-place calls and messages use `in` alone.
+/// One rank's part of a call. In-place calls and messages use `in` only.
 struct CallPart {
   Tensor in;
   Tensor out;
@@ -35,8 +35,8 @@ struct CallPart {
   int color = 0;                  // split
 };
 
-/// Moves and reduces the tensors of all ranks, `parts` in rank order. Sums are taken in rank order. Does
-/// nothing for calls without tensors. Of a message, parts are {sender, receiver}.
+/// Moves and reduces the tensors of all ranks, `parts` in rank order. Sums run in rank order. Does nothing
+/// for calls without tensors. For a message, parts are {sender, receiver}.
 void exchange_tensors(const CallSignature& signature, std::span<const CallPart> parts);
 
 }  // namespace trireme

@@ -1,11 +1,11 @@
-// The channel of messages between the ranks of a group.
+// A channel for messages between two ranks of a group.
 #pragma once
 
 #include <compare>
 
 namespace trireme {
 
-/// From rank to rank, for messages of one tag. Messages on a channel keep their order and hold up no others.
+/// Messages with one tag from one rank to another. They keep their order, and do not block other channels.
 struct MessageChannel {
   int source = 0, destination = 0;
   int tag = 0;  // in [0, 32767]

@@ -14,13 +14,13 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.size_bytes())};
 }
 
-/// Piece `index` of `count` equal ones.
+/// Piece `index` of `count` equal pieces.
 std::span<const std::byte> piece_of(const Tensor& tensor, int index, int count) {
   const std::size_t bytes = bytes_of(tensor).size() / static_cast<std::size_t>(count);
   return bytes_of(tensor).subspan(static_cast<std::size_t>(index) * bytes, bytes);
 }
 
-/// An operation, after whose end `arrived` looks at what it brought.
+/// An operation that calls `arrived` after its end, to sum the received messages.
 class SummedWork : public Work::Impl {
  public:
   SummedWork(Work work, std::function<void()> arrived)
@@ -30,7 +30,7 @@ class SummedWork : public Work::Impl {
     work_.wait();
     arrived_();
   }
-  // The work that it holds abandons itself, as its owner does not wait either.
+  // work_ abandons itself, as its owner does not wait either.
   void abandon() noexcept override {}
 
  private:
@@ -38,10 +38,10 @@ class SummedWork : public Work::Impl {
   std::function<void()> arrived_;
 };
 
-/// What a rank of a group adds up. Operations share it, as they may outlive their communicator.
+/// The message sums of one rank in a group. Shared by operations, which may outlive their communicator.
 class GroupSums {
  public:
-  /// `world_ranks`: by rank of the group.
+  /// `world_ranks`: world rank by rank of the group.
   GroupSums(std::shared_ptr<MessageSums> sums, std::vector<int> world_ranks, int rank)
       : sums_(std::move(sums)), world_ranks_(std::move(world_ranks)), rank_(rank) {}
 

@@ -19,7 +19,7 @@ constexpr const char* kAlgorithm = "coll_libnbc_iallreduce_algorithm";
 constexpr int kUnset = 0;
 constexpr int kRabenseifner = 3;
 
-// The variable may be missing (another library or version), of another type, or not to be written now.
+// The variable may be missing (another library or version), of another type, or read-only now.
 bool holds_one_int(int index) {
   int name_length = 0, description_length = 0, verbosity = 0, binding = 0, scope = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
@@ -42,13 +42,13 @@ void choose_all_reduce() {
   MPI_T_cvar_handle_free(&handle);
 }
 
-// Open MPI 4.1 sums in place over a binomial tree: all of a buffer passes through one rank, log N times, and
-// nothing overlaps. Between four hosts at 100 Mbit/s that took three times as long as Rabenseifner's
-// algorithm, which sends the minimum from every rank, and which this asks for. What a user has chosen
-// (OMPI_MCA_coll_libnbc_iallreduce_algorithm, --mca) stays; other libraries are left alone. Between MPI_Init
-// and MPI_Finalize, with the same result on all ranks.
+// Requests Rabenseifner's all-reduce, which sends the minimum from every rank. Open MPI 4.1 sums in place
+// over a binomial tree: a whole buffer passes through one rank, log N times, without overlap. Between four
+// hosts at 100 Mbit/s that took three times as long. A user's choice
+// (OMPI_MCA_coll_libnbc_iallreduce_algorithm, --mca) is kept; other libraries are not changed. Call between
+// MPI_Init and MPI_Finalize; the result is the same on all ranks.
 void choose_mpi_algorithms() {
-  // As MPI was started: Open MPI 4.1 takes the level requested here as that of all MPI.
+  // Request the level of MPI itself: Open MPI 4.1 applies the level requested here to all of MPI.
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   if (MPI_T_init_thread(level, &level) != MPI_SUCCESS) return;
@@ -56,8 +56,8 @@ void choose_mpi_algorithms() {
   MPI_T_finalize();
 }
 
-// Serialized is enough for ranks that communicate from one thread; more lets any thread abort, and a progress
-// thread move data.
+// Serialized is enough for ranks that communicate from one thread. MPI_THREAD_MULTIPLE also lets any thread
+// abort, and a progress thread move data.
 void start_mpi() {
   int initialized = 0;
   MPI_Initialized(&initialized);

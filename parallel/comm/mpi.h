@@ -1,10 +1,10 @@
 // Processes started by mpirun as ranks, over Open MPI. Host memory only.
 //
-// Open MPI moves data only while some rank is inside of a call: what is posted early progresses when anything
-// is waited for. A waiting rank keeps its core busy, unless it is told to sleep ([Note: sleeping waits] in
-// mpi_job.h).
+// Open MPI moves data only inside its calls: operations posted early progress when any call waits. A waiting
+// rank keeps its core busy unless sleeping is enabled ([Note: sleeping waits] in mpi_job.h).
 //
-// MPI cannot tell that ranks disagree about a collective; run the same program on `local` ranks to find out.
+// MPI cannot detect that ranks disagree about a collective; run the same program on `local` ranks to find
+// out.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,36 @@ namespace trireme {
 
 struct MpiJob;
 
-/// Largest number of elements handed to one MPI call, whose counts are of type int. Beyond it, calls are cut
-/// into several, as every rank does alike.
+/// Maximum number of elements in one MPI call, whose counts are of type int. Larger calls are split into
+/// several, in the same way on every rank.
 inline constexpr std::int64_t kMaxMpiCount = 0x7fffffff;
 
-/// This process as a rank for the others on its machine, from before MPI starts until after it has ended.
-/// They see what it does (rank_board.h), so that a watchdog can tell who is missing, stopped or gone at any
-/// time.
+/// This process as a rank on its machine's board, from before MPI starts until after it has ended. The other
+/// ranks of the machine can read its status (rank_board.h), so that a watchdog can detect missing, stopped
+/// and dead ranks at any time.
 class MpiRank {
  public:
   struct LaunchInfo {
-    std::string board_file;  // of this job on this machine, in a folder that goes with the job; empty: none
+    std::string board_file;  // of this job on this machine, in a folder removed with the job; empty: none
     int rank = 0;
     int local_rank = 0;
     int num_local_ranks = 1;
   };
-  /// Enters the board of the machine. Where the launcher has not told enough to find it, this rank has one of
-  /// its own until MPI runs.
+  /// Enters the board of the machine. If `launch` does not identify it, this rank has its own board until MPI
+  /// runs.
   explicit MpiRank(const LaunchInfo& launch);
   MpiRank(const MpiRank&) = delete;
   MpiRank& operator=(const MpiRank&) = delete;
-  /// From here on the rank's end is no news.
+  /// Marks the rank as ended, so that its exit is not reported as a death.
   ~MpiRank();
 
-  /// Another one after MPI has started, where the board had to be made with its help.
+  /// May change when MPI starts, if the board had to be created with MPI.
   const std::shared_ptr<RankStatus>& status() const;
-  /// Prints the message, naming the rank, the first time. While MPI runs it ends the job with exit code 1;
-  /// else it returns, and the process has to exit with that code, which ends the job, too. From any thread.
+  /// The first call prints the message with the rank. While MPI runs it ends the job with exit code 1.
+  /// Otherwise it returns, and the process must exit with code 1, which also ends the job. From any thread.
   void abort(const std::string& message) noexcept;
-  /// For a supervisor alone (last_word.h): the message of a job that all ranks are about to leave.
+  /// Writes the final message for a supervisor (last_word.h), without ending the job: all ranks are about to
+  /// exit.
   void say_last_word(const std::string& message) noexcept;
 
  private:
@@ -53,28 +54,28 @@ class MpiRank {
   std::shared_ptr<MpiJob> job_;
 };
 
-/// MPI from initialisation to finalisation: one in a process, alive while any communicator is used.
+/// MPI from initialisation to finalisation: one per process, alive while any communicator is used.
 class MpiSession {
  public:
-  /// Joins the job that mpirun started; without mpirun, a job of one rank. Throws Error(kCommunication) when
-  /// MPI does not start or its thread support does not suffice, Error(kInvalidInput) when MPI is or was
-  /// running.
+  /// Joins the job that mpirun started; without mpirun, a job of one rank. Throws Error(kCommunication) if
+  /// MPI does not start or its thread support is insufficient, Error(kInvalidInput) if MPI is or was running.
   MpiSession();
-  /// The same for a process that is known as a rank already, and stays one.
+  /// The same for a process already registered as a rank, which outlives the session.
   explicit MpiSession(const MpiRank& rank);
   MpiSession(MpiSession&& other) noexcept;
   MpiSession& operator=(MpiSession&&) = delete;
   /// Waits for all ranks and ends MPI. While an exception unwinds the stack it ends the job instead, as the
-  /// others may be waiting for this rank; catch it inside of the session and abort() to say why.
+  /// others may be waiting for this rank. To report the reason, catch the exception inside the session and
+  /// call abort().
   ~MpiSession();
 
   /// All ranks of the job.
   const std::shared_ptr<Communicator>& world() const { return world_; }
-  /// Collective: one more communicator of all ranks, which hands at most `max_count` elements to one MPI
-  /// call.
+  /// Collective: creates another communicator of all ranks, which passes at most `max_count` elements to one
+  /// MPI call.
   std::shared_ptr<Communicator> make_communicator(std::int64_t max_count = kMaxMpiCount) const;
 
-  /// Of the ranks that share this one's memory (its node).
+  /// Rank within the node: the ranks that share memory.
   int local_rank() const { return local_rank_; }
   int num_local_ranks() const { return num_local_ranks_; }
 

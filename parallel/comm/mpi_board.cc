@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Null when the memory cannot be had.
+// Null if the memory is unavailable.
 std::shared_ptr<void> map(int file, std::size_t bytes) {
   if (file < 0) return nullptr;
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -37,18 +37,18 @@ std::shared_ptr<void> open_existing(const char* name, std::size_t bytes) {
 
 }  // namespace
 
-// Ranks on two boards find lines missing.
+// If the ranks are on two boards, each board has empty lines.
 bool is_common_board(MPI_Comm node, const RankStatus* status) {
   int size = 1;
   MPI_Comm_size(node, &size);
-  MPI_Barrier(node);  // now every line is entered
+  MPI_Barrier(node);  // now every line is filled
   int mine = status != nullptr && status->board().size() == size && status->board().is_full() ? 1 : 0;
   int all = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, node);
   return all == 1;
 }
 
-// The name is gone as soon as everybody has opened it, so that nothing is left behind by any end of the job.
+// The name is unlinked after every rank has opened it, so that it never outlives the job.
 std::shared_ptr<RankStatus> join_board(MPI_Comm node, int rank) {
   int slot = 0, size = 1;
   MPI_Comm_rank(node, &slot);
@@ -66,7 +66,7 @@ std::shared_ptr<RankStatus> join_board(MPI_Comm node, int rank) {
   if (all == 0) return std::make_shared<RankStatus>(RankBoard::in_process(1), 0, rank);
   auto status =
       std::make_shared<RankStatus>(std::make_shared<RankBoard>(std::move(memory), size), slot, rank);
-  MPI_Barrier(node);  // now every line is entered
+  MPI_Barrier(node);  // now every line is filled
   return status;
 }
 

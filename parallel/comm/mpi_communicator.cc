@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// 16-bit and 8-bit floats are moved as their bits; Communicator has refused to reduce them.
+// 16-bit and 8-bit floats are moved as bits; Communicator rejects reducing them.
 MPI_Datatype mpi_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -36,9 +36,10 @@ std::byte* at(const Tensor& tensor, std::int64_t elem) {
   return static_cast<std::byte*>(tensor.data()) + elem * size_bytes(tensor.dtype());
 }
 
-// Open MPI reduces a long buffer through a scratch buffer of the same length; in runs that stay in the cache,
-// several in flight at once, 128 MiB took 0.4 of the time between two ranks on a node. Shorter buffers are
-// cut as well, so that a slow wire has something to send while the rounds of one run wait for the peers.
+// Length of the runs in which a reduction is split. Open MPI reduces a long buffer through a scratch buffer
+// of the same length. In cache-sized runs, several in flight at once, 128 MiB took 0.4 of the time between
+// two ranks on a node. Shorter buffers are split as well, so that a slow wire stays busy while the rounds of
+// one run wait for peers.
 std::int64_t reduction_run(std::int64_t num_elems) {
   constexpr std::int64_t kRuns = 16, kShortest = std::int64_t{1} << 16, kLongest = std::int64_t{1} << 20;
   return std::clamp(num_elems / kRuns, kShortest, kLongest);
@@ -52,7 +53,7 @@ void for_runs(std::int64_t n, std::int64_t limit, F run) {
   }
 }
 
-// Posts requests and waits for them. Requests that nobody waited for go to the job with their tensors.
+// Posts requests and waits for them. Unfinished requests are moved to the job, with their tensors.
 class MpiWork : public Work::Impl {
  public:
   MpiWork(std::shared_ptr<MpiJob> job, std::string call, const Tensor& a, const Tensor& b = {})
@@ -81,10 +82,10 @@ class MpiWork : public Work::Impl {
     return operation_.types.emplace_back(std::make_unique<MpiType>(base, count, stride))->get();
   }
 
-  // One by one: MPI_Waitall of Open MPI 4.1 spins for ever when one of its requests has failed before the
-  // call.
+  // Waits one by one: MPI_Waitall of Open MPI 4.1 spins for ever when one of its requests has failed before
+  // the call.
   void wait() override {
-    if (!job_->sleeps) turning_.stop();  // this thread moves the data from here on
+    if (!job_->sleeps) turning_.stop();  // this thread moves the data from now on
     auto expected = expected_.begin();
     for (std::size_t i = 0; i < operation_.requests.size(); ++i) {
       MPI_Status status;
@@ -94,9 +95,9 @@ class MpiWork : public Work::Impl {
     turning_.stop();
   }
 
-  void abandon() noexcept override {}  // the destructor sees to it
+  void abandon() noexcept override {}  // done by the destructor
 
-  /// The expected result of a receive: `count` elements of `type` by request number `index`.
+  /// Expects a receive of `count` elements of `type` by request number `index`.
   void expect(std::size_t index, MPI_Datatype type, int count) { expected_.push_back({index, type, count}); }
 
  private:
@@ -121,7 +122,7 @@ class MpiWork : public Work::Impl {
   std::vector<Expected> expected_;
 };
 
-// Ranks that share memory know each other by the first of them. Names would not do: two hosts may have one.
+// Identifies a host by the first rank that shares its memory. Host names may not be unique.
 std::vector<int> find_hosts(const MpiJob& job, MPI_Comm comm, int rank, int size) {
   MPI_Comm node = MPI_COMM_NULL;
   job.check(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
@@ -158,7 +159,7 @@ bool MpiCommunicator::spans_machines() const {
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  // After a failure the communicator may have operations that never end; the process is about to.
+  // After a failure the communicator may have operations that never end; the process is about to exit.
   if (job_->aborted || std::uncaught_exceptions() > 0 || !job_->abandoned.empty()) return;
   if (mpi_is_running()) MPI_Comm_free(&comm_);
 }
@@ -192,8 +193,8 @@ Work MpiCommunicator::reduce_scatter_impl(const Tensor& in, const Tensor& out, R
   auto work = std::make_unique<MpiWork>(job_, where(CallKind::kReduceScatter), in, out);
   const std::int64_t n = out.num_elems();
   const MPI_Datatype type = mpi_type(in.dtype());
-  // Each piece goes to its owner alone, all of them at once. MPI_Ireduce_scatter_block of Open MPI 4.1 sums
-  // everything on one rank first: on a slow wire that took nearly twice as long.
+  // Sends each piece only to its owner, all pieces at once. MPI_Ireduce_scatter_block of Open MPI 4.1 first
+  // sums everything on one rank: on a slow wire that took nearly twice as long.
   for (int owner = 0; owner < size_; ++owner) {
     for_runs(n, max_count_, [&](std::int64_t first, int count) {
       work->post(MPI_Ireduce, at(in, owner * n + first), at(out, first), count, type, mpi_op(op), owner,
@@ -243,7 +244,7 @@ Work MpiCommunicator::broadcast_impl(const Tensor& inout, int root) {
   return Work(std::move(work));
 }
 
-// An empty tensor is a message too: it keeps its position in the order.
+// An empty tensor is still a message: it keeps its position in the order.
 Work MpiCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
   auto work = std::make_unique<MpiWork>(
       job_, fmt::format("{} to rank {}, tag {}", where(CallKind::kSend), peer, tag), tensor);
@@ -285,7 +286,7 @@ std::vector<std::string> MpiCommunicator::all_gather_strings_impl(const std::str
     counts.push_back(static_cast<int>(one));
     offsets.push_back(static_cast<int>(total));
     total += one;
-    // Every rank finds the same, so none is left waiting.
+    // Every rank computes the same total, so no rank is left waiting.
     TRIREME_CHECK(total <= kMaxMpiCount, "{}: the texts of all ranks have more than {} bytes in all", call,
                   kMaxMpiCount);
   }

@@ -8,7 +8,7 @@ namespace trireme {
 
 class MpiCommunicator : public Communicator {
  public:
-  /// Takes `comm` over and frees it.
+  /// Takes ownership of `comm` and frees it.
   MpiCommunicator(std::shared_ptr<MpiJob> job, MPI_Comm comm, std::int64_t max_count);
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;
@@ -38,8 +38,8 @@ class MpiCommunicator : public Communicator {
   void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:
-  /// Elements of each rank's piece that one call may move: the sum of all pieces stays below max_count_,
-  /// because Open MPI multiplies counts by ranks as int.
+  /// Maximum elements per rank in one call. The sum over all ranks stays below max_count_, because Open MPI
+  /// multiplies counts by ranks as int.
   std::int64_t max_piece() const;
   std::string where(CallKind call) const;
 

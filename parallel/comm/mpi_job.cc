@@ -14,8 +14,8 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr microseconds kShortestSleep{20}, kLongestSleep{250};
-constexpr int kSleepShare = 8;  // of the time that was waited already
-constexpr int kLooks = 8;       // Open MPI 4.1 turns to some of what it does in each eighth call
+constexpr int kSleepShare = 8;  // fraction of the time waited so far: 1/8
+constexpr int kLooks = 8;       // polls per sleep: Open MPI 4.1 handles some events only in each eighth call
 
 }  // namespace
 
@@ -89,7 +89,7 @@ void MpiJob::release_abandoned() noexcept {
   std::erase_if(abandoned, [](MpiOperation& operation) {
     for (MPI_Request& request : operation.requests) {
       int done = 1;
-      // A failed request is over, too.
+      // A failed request is complete, too.
       if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done == 0) return false;
     }
     return true;

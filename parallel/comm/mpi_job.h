@@ -1,13 +1,13 @@
-// State that the MPI communicators of a process share: its errors, its end, how it waits, and operations that
-// nobody waits for.
+// State shared by the MPI communicators of a process: error handling, abort, the waiting mode, and
+// abandoned operations.
 //
-// [Note: sleeping waits] MPI waits by looking again and again; with yields in between (mpi_yield_when_idle)
-// this takes little from a rank on the same core. But to the kernel a rank that looks is as busy as one that
-// computes. So it leaves two that compute on one core while two that wait have the other, for as long as that
-// lasts: one job of four ranks on two cores took 370 ms a step with sleeping waits and 520 to 570 without.
-// Where ranks share cores they sleep between looks, for an eighth of what they waited already, within limits:
-// then the kernel sees an idle core, and moves a rank there. Where they do not they spin: a sleep takes some
-// 70 microseconds at least. All ranks of a job are of one kind, as MPI matches no blocking call with a
+// [Note: sleeping waits] MPI waits by polling. With yields in between (mpi_yield_when_idle) this takes little
+// time from a rank on the same core. But to the kernel a polling rank is as busy as a computing one. So it
+// may leave two computing ranks on one core and two waiting ranks on another: one job of four ranks on two
+// cores took 370 ms a step with sleeping waits and 520 to 570 without. When ranks share cores they sleep
+// between polls, for an eighth of the time waited so far, within limits. Then the kernel sees an idle core
+// and moves a rank there. When ranks do not share cores they spin, because a sleep takes at least 70
+// microseconds. All ranks of a job use the same kind of wait, as MPI matches no blocking call with a
 // nonblocking one.
 #pragma once
 
@@ -29,7 +29,7 @@ namespace trireme {
 /// A derived datatype.
 class MpiType {
  public:
-  /// `count` elements of `base`, each such run `stride` elements after the one before.
+  /// A run of `count` consecutive elements of `base`; successive runs start `stride` elements apart.
   MpiType(MPI_Datatype base, int count, std::int64_t stride);
   MpiType(const MpiType&) = delete;
   MpiType& operator=(const MpiType&) = delete;
@@ -40,7 +40,7 @@ class MpiType {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-/// Requests in flight, with what they use.
+/// Requests in flight, with the datatypes and tensors that they use.
 struct MpiOperation {
   std::vector<MPI_Request> requests;
   std::vector<std::unique_ptr<MpiType>> types;
@@ -48,29 +48,29 @@ struct MpiOperation {
 };
 
 struct MpiJob {
-  /// Only while MPI runs can it end the job: MPI_Abort beside MPI_Init or MPI_Finalize in another thread may
-  /// hang.
+  /// MPI can end the job only while it runs: MPI_Abort may hang if another thread is in MPI_Init or
+  /// MPI_Finalize.
   enum class Phase : std::uint8_t { kBefore, kRunning, kAfter };
 
   int rank = 0;
   std::atomic<Phase> phase = Phase::kBefore;
   std::atomic<bool> aborted = false;
   std::vector<MpiOperation> abandoned;
-  std::shared_ptr<RankStatus> status;     // for the others on this machine
-  std::shared_ptr<LastWord> last_word;    // for a supervisor; null: there is no memory for it
-  bool outlives_mpi = false;              // the status, of a rank that is watched until it exits
-  std::unique_ptr<MpiProgress> progress;  // null: data moves inside of this rank's calls only
-  bool sleeps = false;                    // in waits, as all ranks do: [Note: sleeping waits]
+  std::shared_ptr<RankStatus> status;     // read by the other ranks of this machine
+  std::shared_ptr<LastWord> last_word;    // for a supervisor; null: memory was unavailable
+  bool outlives_mpi = false;              // true: the rank is watched until its process exits
+  std::unique_ptr<MpiProgress> progress;  // null: data moves only inside this rank's calls
+  bool sleeps = false;                    // equal on all ranks: [Note: sleeping waits]
 
-  /// Throws Error(kCommunication) that names `call` and holds MPI's text unless `result` is MPI_SUCCESS.
+  /// Throws Error(kCommunication) with `call` and MPI's text unless `result` is MPI_SUCCESS.
   void check(int result, const std::string& call) const;
-  /// Prints the message, with the rank in front unless it is named there, and ends the job with exit code 1,
-  /// the first time. Returns only when MPI is not running.
+  /// The first call prints the message, with a rank prefix unless it names the rank, and ends the job with
+  /// exit code 1. Returns only when MPI is not running.
   void abort(const std::string& message) noexcept;
-  /// MPI_Wait, whose result it returns.
+  /// Calls MPI_Wait or polls, by `sleeps`; returns MPI's result code.
   int wait(MPI_Request* request, MPI_Status* status) const;
-  /// Makes a collective call, by its blocking or its nonblocking version, which have the same arguments but
-  /// for the latter's request. Throws as check() does.
+  /// Makes a collective call by its blocking version or, with sleeping waits, its nonblocking version, which
+  /// has one more argument: the request. Throws like check().
   template <class Blocking, class Nonblocking, class... Args>
   void call(const std::string& name, Blocking blocking, Nonblocking nonblocking, Args... args) const {
     if (!sleeps) return check(blocking(args...), name);
@@ -78,14 +78,14 @@ struct MpiJob {
     check(nonblocking(args..., &request), name);
     check(wait(&request, MPI_STATUS_IGNORE), name);
   }
-  /// Starts or ends the progress thread. Throws Error(kUnsupported) when this MPI takes calls from one thread
-  /// at a time only.
+  /// Starts or ends the progress thread. Throws Error(kUnsupported) if this MPI allows calls from only one
+  /// thread at a time.
   void set_progress(bool wanted);
-  /// Lets go of abandoned operations that are complete.
+  /// Frees abandoned operations that are complete.
   void release_abandoned() noexcept;
 };
 
-/// Between MPI_Init and MPI_Finalize.
+/// True between MPI_Init and MPI_Finalize.
 bool mpi_is_running() noexcept;
 
 }  // namespace trireme

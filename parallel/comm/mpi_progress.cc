@@ -10,7 +10,8 @@
 namespace trireme {
 namespace {
 
-// Shared memory moves some 100 KiB in this time: shorter costs the core that computes more than it wins.
+// Shared memory moves about 100 KiB in this time. Shorter intervals cost the computing core more than they
+// gain.
 constexpr auto kPollInterval = std::chrono::microseconds(50);
 
 }  // namespace

@@ -1,8 +1,8 @@
 // A thread that moves data while the rank computes.
 //
-// Open MPI moves data inside of its calls only. While operations are in flight, this thread makes a call that
-// does nothing else, every kPollInterval; when none is, it sleeps. It touches no request: those stay the
-// rank's own. It costs a few per cent of a core, and wins where the rank computes for long after posting.
+// Open MPI moves data only inside its calls. While operations are in flight, this thread makes an otherwise
+// empty call every kPollInterval; without operations in flight it sleeps. It never touches a request; only
+// the rank does. It costs a few per cent of a core, and helps if the rank computes for long after posting.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@ class MpiProgress {
   /// Ends the thread. No Turning may be left.
   ~MpiProgress();
 
-  /// While one is alive and not stopped, data moves.
+  /// Data moves while at least one Turning exists and is not stopped.
   class Turning {
    public:
     Turning() = default;

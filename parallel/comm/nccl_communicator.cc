@@ -21,7 +21,7 @@ std::size_t count_of(const Tensor& tensor) {
 // See [Note: channels over NCCL].
 constexpr int kChannelBlocks = 2;
 
-// As many ids as a rank wants to hand out, for all to know.
+// `count` new ids, to be sent to all ranks.
 std::string make_ids(std::size_t count) {
   std::string ids;
   for (std::size_t i = 0; i < count; ++i) {
@@ -41,7 +41,7 @@ ncclUniqueId id_at(const std::string& ids, std::size_t index) {
   return id;
 }
 
-// Rank 0 makes the id.
+// Rank 0 creates the id.
 NcclGroup group_of(Communicator& host) {
   const std::string ids = host.all_gather_strings(make_ids(host.rank() == 0 ? 1 : 0)).front();
   return {.text = fmt::format("NCCL on rank {} of {}", host.rank(), host.size()),
@@ -50,8 +50,8 @@ NcclGroup group_of(Communicator& host) {
           .size = host.size()};
 }
 
-// NCCL connects two ranks when their first message is enqueued, and lets both hosts wait for it: here, where
-// both have come, and not in a step, where one may never come unless the other goes on.
+// Sends a first message. NCCL connects two ranks when their first message is enqueued, and blocks both hosts
+// until then. Here both ranks are present. In a step one might not arrive unless the other continues.
 void connect(const NcclJob& job, NcclChannel& channel, const std::string& text, bool sends) {
   void* byte = nullptr;
   check_cuda(cudaMalloc(&byte, 1), "cudaMalloc");
@@ -67,7 +67,7 @@ void connect(const NcclJob& job, NcclChannel& channel, const std::string& text, 
   job.await(done, text);
 }
 
-// Within a group NCCL takes calls whatever their communicator still does.
+// Within a group NCCL accepts calls while the communicator is still busy.
 bool is_taken(ncclResult_t result) {
   return result == ncclSuccess || result == ncclInProgress;
 }
@@ -154,8 +154,8 @@ void NcclCommunicator::open_channels_impl(const std::vector<MessageChannel>& cha
   job_->throw_if_failed();
   const auto mine = std::ranges::count(channels, rank(), &MessageChannel::source);
   const std::vector<std::string> ids = host_->all_gather_strings(make_ids(static_cast<std::size_t>(mine)));
-  std::vector<std::size_t> taken(ids.size(), 0);    // of each rank's
-  for (const MessageChannel& channel : channels) {  // in one order everywhere: two ranks meet at each
+  std::vector<std::size_t> taken(ids.size(), 0);    // used ids of each rank
+  for (const MessageChannel& channel : channels) {  // in the same order on all ranks: each connects two
     const auto source = static_cast<std::size_t>(channel.source);
     const std::size_t index = taken[source]++;
     if (channel.source != rank() && channel.destination != rank()) continue;
@@ -178,7 +178,7 @@ Work NcclCommunicator::send_impl(const Tensor& tensor, int peer, int tag) {
                                  tensor.shape().to_string(), rank(), size(), peer, tag);
   NcclChannel& channel = *message_channels_.at({.source = rank(), .destination = peer, .tag = tag});
   return enqueue(channel, std::move(text), {tensor}, [&](ncclComm_t comm, cudaStream_t stream) {
-    if (tensor.num_elems() == 0) return ncclSuccess;  // NCCL takes an empty message on neither side
+    if (tensor.num_elems() == 0) return ncclSuccess;  // NCCL accepts no empty messages
     return ncclSend(tensor.data(), count_of(tensor), nccl_type(tensor.dtype()), 1, comm, stream);
   });
 }

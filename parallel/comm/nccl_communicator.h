@@ -50,8 +50,8 @@ class NcclCommunicator : public Communicator {
 
   const std::shared_ptr<NcclJob> job_;
   const std::shared_ptr<Communicator> host_;
-  const std::shared_ptr<NcclChannel> channel_;                               // of collectives
-  std::map<MessageChannel, std::shared_ptr<NcclChannel>> message_channels_;  // those of this rank
+  const std::shared_ptr<NcclChannel> channel_;                               // for collectives
+  std::map<MessageChannel, std::shared_ptr<NcclChannel>> message_channels_;  // channels of this rank
 };
 
 }  // namespace trireme

@@ -11,20 +11,20 @@ namespace {
 
 constexpr auto kWatchPeriod = std::chrono::milliseconds(100);
 constexpr auto kPollPeriod = std::chrono::milliseconds(1);
-// NCCL hands every call of a communicator that does not block to a thread of its own, which takes tens of
-// microseconds. So a call is asked for without sleeping at first, then ever less often.
+// NCCL runs every call of a nonblocking communicator on its own thread, which takes tens of microseconds. So
+// the state of a call is polled without sleeping at first, then at growing intervals.
 constexpr auto kSpinPeriod = std::chrono::microseconds(200);
 constexpr std::chrono::microseconds kFirstSleep{20}, kLongestSleep{1000};
-// Calls that NCCL has not finished are few and short: an abort does not wait longer for the end of one.
+// Unfinished NCCL calls are few and short: an abort waits no longer for one to end.
 constexpr auto kAbortPatience = std::chrono::seconds(2);
 
 void log_unless_success(cudaError_t result, const char* call) noexcept {
-  // At the end of the process the driver may be gone before the last handle.
+  // At process exit the driver may be gone before the last handle.
   if (result == cudaSuccess || result == cudaErrorCudartUnloading) return;
   log_error(std::string(call) + " failed: " + cudaGetErrorString(result));
 }
 
-// For the end of what is done already.
+// Time limit for finalizing completed work.
 constexpr auto kEndLimit = std::chrono::seconds(30);
 
 std::string describe_unfinished(const std::string& text, std::chrono::seconds limit) {
@@ -80,7 +80,7 @@ NcclChannel::~NcclChannel() {
   const bool unwinds = std::uncaught_exceptions() > num_exceptions_;
   const bool clean = !unwinds && !aborted_ && async_error() == ncclSuccess;
   if (clean) {
-    // Work that nobody waited for may still run.
+    // Operations that nobody waited for may still run.
     log_unless_success(cudaStreamSynchronize(stream_), "waiting for the last communication");
     if (run(kEndLimit, [](ncclComm_t comm, cudaStream_t) { return ncclCommFinalize(comm); }) == ncclSuccess) {
       if (ncclCommDestroy(comm_) != ncclSuccess) log_warning("ncclCommDestroy failed");
@@ -95,7 +95,7 @@ NcclChannel::~NcclChannel() {
 }
 
 void NcclChannel::abort() noexcept {
-  // In use for that long: NCCL or the driver hang in a call. The host communicator ends the process.
+  // A timeout means that NCCL or the driver hangs in a call. The host communicator ends the process.
   std::unique_lock lock(mutex_, kAbortPatience);
   if (!lock.owns_lock()) return log_error("an NCCL communicator that is in use is not aborted");
   if (std::exchange(aborted_, true)) return;
@@ -162,7 +162,7 @@ void NcclJob::throw_if_failed() const {
 
 void NcclJob::check(ncclResult_t result, const std::string& text) const {
   if (result == ncclSuccess) return;
-  throw_if_failed();  // an abort ends the call with an error of its own
+  throw_if_failed();  // an abort makes the call fail with an error of its own
   if (result == ncclInProgress) throw_unfinished(text, timeout_);
   check_nccl(result, text);
 }
@@ -203,7 +203,7 @@ void NcclJob::fail(const std::string& message) noexcept {
     failure_ = message;
     for (const auto& channel : channels_) channels.push_back(channel.lock());
   }
-  // The message first: peers whose operations break off must not be the first to speak.
+  // Send the message first, before peers report their interrupted operations.
   host_->abort(message);
   for (const auto& channel : channels) {
     if (channel) channel->abort();

@@ -1,5 +1,5 @@
-// State that the NCCL communicators of one rank share: handles as owners, the operations in flight, and the
-// watchdog that looks after them (see [Note: failing operations] in nccl.h).
+// State shared by the NCCL communicators of one rank: RAII handles, the operations in flight, and their
+// watchdog (see [Note: failing operations] in nccl.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,7 @@ namespace trireme {
 void check_cuda(cudaError_t result, const std::string& call);
 void check_nccl(ncclResult_t result, const std::string& call);
 
-/// Orders streams; measures no time.
+/// An event for ordering streams, without timing.
 class CommEvent {
  public:
   CommEvent();
@@ -36,7 +36,7 @@ class CommEvent {
   void make_wait(cudaStream_t stream) const {
     check_cuda(cudaStreamWaitEvent(stream, event_, 0), "cudaStreamWaitEvent");
   }
-  /// Of what was recorded: cudaSuccess, cudaErrorNotReady or what went wrong.
+  /// State of the recorded work: cudaSuccess, cudaErrorNotReady or an error.
   cudaError_t query() const { return cudaEventQuery(event_); }
 
  private:
@@ -48,30 +48,30 @@ struct NcclGroup {
   std::string text;  // "NCCL on rank 1 of 4", for errors
   ncclUniqueId id{};
   int rank = 0, size = 1;
-  int most_blocks = 0;  // of its kernels; 0: as NCCL likes
+  int most_blocks = 0;  // maximum blocks of its kernels; 0: NCCL's default
 };
 
-/// One ncclComm_t and its stream. Destroyed when all is well; aborted after a failure, and while an exception
-/// unwinds the stack, as operations may be in flight that no peer will join.
+/// One ncclComm_t and its stream. Destroyed normally if all is well. Aborted after a failure, and while an
+/// exception unwinds the stack, as operations may be in flight that no peer will join.
 ///
-/// [Note: owner of an ncclComm_t] Whoever calls NCCL with it holds mutex_, and nobody does after an abort. No
-/// call waits for a peer: the communicator does not block, so a call that connects ranks returns, and whoever
-/// made it asks for its state until it is done. Between two questions the watchdog may take the communicator
-/// and abort it.
+/// [Note: owner of an ncclComm_t] A thread that calls NCCL with it must hold mutex_, and no thread calls NCCL
+/// after an abort. No call waits for a peer: the communicator is nonblocking, so a call that connects ranks
+/// returns at once, and the caller polls its state until it is done. Between two polls the watchdog may lock
+/// the communicator and abort it.
 class NcclChannel {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Waits for the other ranks of the group, no longer than `limit`; `check` is called in between, and may
-  /// throw. On the current device.
+  /// Waits for the other ranks of the group, at most `limit`; meanwhile calls `check`, which may throw. Uses
+  /// the current device.
   NcclChannel(const NcclGroup& group, std::chrono::seconds limit, const std::function<void()>& check);
   ~NcclChannel();
   NcclChannel(const NcclChannel&) = delete;
   NcclChannel& operator=(const NcclChannel&) = delete;
 
   cudaStream_t stream() const { return stream_; }
-  /// call(comm, stream), until NCCL has enqueued what it does or failed. ncclInProgress: not within `limit`;
-  /// ncclRemoteError: aborted.
+  /// Runs call(comm, stream), and waits until NCCL has enqueued it or failed. ncclInProgress: not within
+  /// `limit`; ncclRemoteError: aborted.
   template <class Call>
   ncclResult_t run(std::chrono::seconds limit, const Call& call) {
     ncclResult_t result = ncclRemoteError;
@@ -81,10 +81,10 @@ class NcclChannel {
     }
     return result == ncclInProgress ? await(limit, [] {}) : result;
   }
-  /// Ends the kernels that wait for peers. From any thread; the channel can do nothing afterwards.
+  /// Ends kernels that wait for peers. From any thread; the channel is unusable afterwards.
   void abort() noexcept;
-  /// The error that came up while operations ran; ncclSuccess where there is none, or where the communicator
-  /// is in use: its user learns of it then.
+  /// The error of running operations. ncclSuccess if there is none, or if the communicator is in use: its
+  /// user then gets the error.
   ncclResult_t async_error() const;
 
  private:
@@ -96,15 +96,15 @@ class NcclChannel {
   ncclComm_t comm_ = nullptr;
   cudaStream_t stream_ = nullptr;
   bool aborted_ = false;
-  const int num_exceptions_ = std::uncaught_exceptions();  // in flight when it was made
+  const int num_exceptions_ = std::uncaught_exceptions();  // uncaught exceptions at construction
 };
 
-/// An operation that has been enqueued.
+/// An enqueued operation.
 struct NcclOperation {
   std::string text;  // "all_reduce of fp32 [1000] on rank 1 of 4"
   std::shared_ptr<CommEvent> done;
   std::chrono::steady_clock::time_point started;
-  std::vector<Tensor> abandoned;  // that nobody waits for any more
+  std::vector<Tensor> abandoned;  // tensors whose Work was dropped without wait()
 };
 
 class NcclJob {
@@ -118,27 +118,27 @@ class NcclJob {
   cudaStream_t compute_stream() const { return compute_stream_; }
   void set_compute_stream(cudaStream_t stream) { compute_stream_ = stream; }
 
-  /// Of an operation, and of the setting up of a channel.
+  /// Limit for an operation, and for setting up a channel.
   std::chrono::seconds timeout() const { return timeout_; }
 
-  /// A channel that the watchdog looks after. Throws Error(kCommunication) when the ranks of the group have
-  /// not met within the timeout, or the job has failed.
+  /// Creates a channel that the watchdog monitors. Throws Error(kCommunication) if the ranks of the group
+  /// have not joined within the timeout, or the job has failed.
   std::shared_ptr<NcclChannel> make_channel(const NcclGroup& group);
 
   /// Throws Error(kCommunication) with the job's first failure.
   void throw_if_failed() const;
-  /// Throws as throw_if_failed() does, or naming `text` unless NCCL has taken the call with this result.
+  /// Throws like throw_if_failed(), or an error naming `text` if `result` is not success.
   void check(ncclResult_t result, const std::string& text) const;
-  /// The host waits until `done` has passed, no longer than the timeout. Throws Error(kCommunication) naming
+  /// Blocks the host until `done` has completed, at most the timeout. Throws Error(kCommunication) naming
   /// `text`.
   void await(const CommEvent& done, const std::string& text) const;
-  /// What is recorded does not run: nobody watches it, and its events cannot be asked. Of the thread that
-  /// enqueues.
+  /// While on, operations are recorded instead of run. They are not watched, and their events cannot be
+  /// queried. Used by the enqueuing thread only.
   void set_recording(bool on) { recording_ = on; }
   void add(std::string text, std::shared_ptr<CommEvent> done);
-  /// Keeps tensors until the operation that `done` belongs to has ended.
+  /// Keeps tensors until the operation of `done` has ended.
   void keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> tensors);
-  /// The first failure counts: ends the job on every rank.
+  /// Ends the job on every rank; only the first failure counts.
   void fail(const std::string& message) noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// A build without NCCL.
+// Stubs for a build without NCCL.
 #include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"
 

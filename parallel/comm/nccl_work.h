@@ -26,7 +26,7 @@ class NcclWork : public Work::Impl {
   std::vector<Tensor> tensors_;
 };
 
-/// 16-bit and 8-bit floats are only moved; Communicator has refused to reduce them.
+/// 16-bit and 8-bit floats are only moved; Communicator rejects reducing them.
 inline ncclDataType_t nccl_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:

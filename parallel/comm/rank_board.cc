@@ -42,7 +42,7 @@ std::shared_ptr<RankBoard> RankBoard::in_process(int size) {
   return std::make_shared<RankBoard>(std::shared_ptr<void>(words, words->data()), size);
 }
 
-// Zero bytes are a line of zeros: these atomics are plain numbers that nothing has to construct.
+// A line of zeros is all zero bytes: these atomics are plain numbers that need no constructor.
 RankBoard::Line& RankBoard::line(int slot) const {
   return reinterpret_cast<Line*>(static_cast<std::byte*>(memory_.get()) + sizeof(Header))[slot];
 }
@@ -73,7 +73,7 @@ RankReading RankBoard::read(int slot) const {
   const Line& line = this->line(slot);
   RankReading reading;
   std::array<char, kTextBytes> text = {};
-  // A rank that stopped in the middle of writing leaves a mixed text, which is better than none.
+  // A rank that stopped while writing leaves a mixed text, which is better than none.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     const std::uint32_t before = line.version.load(std::memory_order_acquire);
     for (std::size_t i = 0; i < line.text.size(); ++i) {
@@ -101,7 +101,7 @@ RankStatus::RankStatus(std::shared_ptr<RankBoard> board, int slot, int rank)
   line_.process_namespace.store(process_namespace(), kRelaxed);
   line_.waits_for.store(-1, kRelaxed);
   touch();
-  line_.process.store(getpid(), std::memory_order_release);  // from here on the line is read
+  line_.process.store(getpid(), std::memory_order_release);  // from now on readers use the line
 }
 
 void RankStatus::touch() {

@@ -1,8 +1,8 @@
-// The status of every rank of this machine, in memory that the others read without its help: also when it is
-// stopped, hangs, or is gone.
+// The status of every rank of this machine, in shared memory. Others can read it even if the rank is stopped,
+// hangs or has died.
 //
-// A line a rank. Each rank writes its own, before an action and around every wait: a few stores, no system
-// call. Watchdogs read all of them (parallel/watch/watchdog.h).
+// One line per rank. Each rank writes its own line before an action and around every wait: a few stores, no
+// system call. Watchdogs read all lines (parallel/watch/watchdog.h).
 #pragma once
 
 #include <array>
@@ -15,43 +15,44 @@
 
 namespace trireme {
 
-/// A rank's line, as read.
+/// A snapshot of a rank's line.
 struct RankReading {
   int rank = -1;
-  int process = 0;                      // 0: nobody has entered the line yet
-  std::uint64_t process_namespace = 0;  // process ids of another one mean nothing here
-  bool busy = false;                    // in what `text` says; else that was its last action
-  bool waits = false;                   // inside of a wait for other ranks
-  int waits_for = -1;                   // the rank that it waits for, where it is one
-  bool finished = false;                // it has nothing left to do but to exit
-  bool ended = false;                   // it leaves on purpose, or has said why
-  double for_s = 0;                     // since it began to do that, or to wait
+  int process = 0;                      // 0: no process has entered the line yet
+  std::uint64_t process_namespace = 0;  // namespace of `process`, which is meaningless in another one
+  bool busy = false;                    // `text` is the current action; else it is the last one
+  bool waits = false;                   // waiting for other ranks
+  int waits_for = -1;                   // the rank that it waits for, if it is a single one
+  bool finished = false;                // nothing is left to do but to exit
+  bool ended = false;                   // exiting on purpose, or after reporting an error
+  double for_s = 0;                     // seconds since the action or the wait began
   std::string text;
 
-  /// `process` where this process may watch and signal it; 0: nobody has entered, or a rank of another
-  /// namespace (a container of its own), whose id may here be that of a stranger.
+  /// `process` if this process may watch and signal it. 0 if no process has entered, or for a rank in another
+  /// pid namespace (a separate container), whose id may belong to an unrelated process here.
   int visible_process() const;
 };
 
 class RankBoard {
  public:
-  /// Longer texts are cut.
+  /// Longer texts are truncated.
   static constexpr std::size_t kTextBytes = 240;
 
-  /// Bytes of memory that a board of so many lines needs.
+  /// Bytes of memory for a board of `size` lines.
   static std::size_t bytes(int size);
-  /// `memory` is zero, aligned for 64-bit numbers and used for nothing else; several processes may map it.
+  /// `memory` is zero-initialised, aligned for 64-bit numbers and not used otherwise; several processes may
+  /// map it.
   RankBoard(std::shared_ptr<void> memory, int size);
-  /// For ranks of this process alone.
+  /// A board for the ranks of this process only.
   static std::shared_ptr<RankBoard> in_process(int size);
 
   int size() const { return size_; }
-  /// True when every line has its rank.
+  /// True if every line has a rank.
   bool is_full() const;
-  /// True when every rank has finished or left.
+  /// True if every rank has finished or exited.
   bool all_finished() const;
   RankReading read(int slot) const;
-  /// True for one caller of all: the one that says why the job ends.
+  /// Returns true to one caller only, which then reports why the job ends.
   bool claim_last_word();
 
  private:
@@ -60,8 +61,8 @@ class RankBoard {
   struct Line {
     std::atomic<std::int32_t> rank, process, busy, waits, waits_for, finished, ended;
     std::atomic<std::uint64_t> process_namespace;
-    std::atomic<std::int64_t> since_ns;  // of CLOCK_MONOTONIC, the same for all processes
-    std::atomic<std::uint32_t> version;  // odd while the text is written
+    std::atomic<std::int64_t> since_ns;  // CLOCK_MONOTONIC, which all processes share
+    std::atomic<std::uint32_t> version;  // odd while the text is being written
     std::array<std::atomic<std::uint64_t>, kTextBytes / 8> text;
   };
   struct Header {
@@ -76,30 +77,30 @@ class RankBoard {
   int size_;
 };
 
-/// This rank's line, which it writes from the thread that it computes on; end() may come from any thread.
+/// Writer of this rank's line, used by its compute thread; end() may be called from any thread.
 class RankStatus {
  public:
-  /// Enters process and rank into line `slot`.
+  /// Writes process and rank to line `slot`.
   RankStatus(std::shared_ptr<RankBoard> board, int slot, int rank);
 
-  /// Says what the rank does from now on: "step 17, action 5 (Forward unit 3 micro-batch 1)".
+  /// Sets the current action: "step 17, action 5 (Forward unit 3 micro-batch 1)".
   void begin(std::string_view text);
-  /// Nothing that anybody watches. The text stays, as the last that is known.
+  /// Marks the rank as idle, without a time limit. The text stays, as the last known action.
   void end_action();
-  /// The same for what nests: after leave() the rank is again in what it was in before enter().
+  /// Nested actions: leave() restores the action before enter().
   void enter(std::string text);
   void leave();
   /// Waits may nest.
   void begin_wait();
   void end_wait();
-  /// Says which rank the waits from now on are for; -1: no single one.
+  /// Sets the rank that later waits are for; -1: no single one.
   void wait_for(int rank);
-  /// Nothing is left to do but to exit.
+  /// Marks that nothing is left to do but to exit.
   void finish() noexcept;
-  /// The rank leaves, on purpose or with a message of its own: from now on its end is no news.
+  /// Marks that the rank exits on purpose, or has reported its error: its end is no longer reported.
   void end() noexcept;
 
-  /// True for the first who asks: one watchdog for a rank is enough.
+  /// Returns true to the first caller only: a rank needs one watchdog.
   bool claim_watch() { return !watched_.exchange(true); }
   void release_watch() { watched_ = false; }
 
@@ -112,8 +113,8 @@ class RankStatus {
   std::shared_ptr<RankBoard> board_;
   int slot_;
   RankBoard::Line& line_;
-  int depth_ = 0;                    // of waits
-  std::vector<std::string> inside_;  // what was entered, the innermost last
+  int depth_ = 0;                    // of nested waits
+  std::vector<std::string> inside_;  // entered actions, the innermost last
   std::atomic<bool> watched_ = false;
 };
 

@@ -1,7 +1,8 @@
-// A communicator without peers, for the meta device: checks and counts what a rank would say, moves nothing.
+// A communicator without peers, for the meta device: checks and counts the calls of a rank without moving
+// data.
 //
-// It is how the traffic of a plan is known before a launch: the same calls give the same TrafficCounts as on
-// a communicator that has peers.
+// It predicts the traffic of a plan before a launch: the same calls give the same TrafficCounts as on a
+// communicator with peers.
 #pragma once
 
 #include <deque>
@@ -15,15 +16,15 @@ namespace trireme {
 struct RecordedCall {
   CallKind kind = CallKind::kBarrier;
   DType dtype = DType::kUInt8;
-  std::int64_t bytes = 0;       // of the full buffer, the n of TrafficCounts
-  std::int64_t sent_bytes = 0;  // what TrafficCounts counts for it
+  std::int64_t bytes = 0;       // size of the full buffer, n in TrafficCounts
+  std::int64_t sent_bytes = 0;  // as counted by TrafficCounts
   int peer = -1;                // send and recv; root of a broadcast
   int tag = -1;                 // send and recv
 };
 
 class RecordingCommunicator : public Communicator {
  public:
-  /// Speaks as `rank` of `size`. Throws Error(kInvalidInput) when there is no such rank.
+  /// Acts as `rank` of `size`. Throws Error(kInvalidInput) if there is no such rank.
   RecordingCommunicator(int rank, int size);
 
   int rank() const override { return rank_; }
@@ -33,13 +34,13 @@ class RecordingCommunicator : public Communicator {
 
   const std::vector<RecordedCall>& calls() const { return calls_; }
 
-  /// Announces the colors, by rank, of the next split that is not announced yet: there are no peers to ask.
+  /// Queues the colors, by rank, of a later split, as there are no peers to query.
   void expect_split(std::vector<int> colors);
-  /// A RecordingCommunicator that records its own calls. Throws Error(kInvalidInput) when the split was not
-  /// announced, or this rank passes another color than announced. A group of one needs no announcement.
+  /// A RecordingCommunicator that records its own calls. Throws Error(kInvalidInput) if the colors are not
+  /// set, or this rank passes another color. A group of one needs no colors.
   std::shared_ptr<Communicator> split(int color) override;
 
-  /// Throws nothing and ends nothing: there is no job.
+  /// Does nothing: there is no job.
   void abort(const std::string&) noexcept override {}
 
  protected:
@@ -61,9 +62,9 @@ class RecordingCommunicator : public Communicator {
     return record(CallKind::kRecv, tensor, peer, tag);
   }
   void barrier_impl() override { calls_.push_back({.kind = CallKind::kBarrier}); }
-  /// As many copies of `text` as there are ranks.
+  /// One copy of `text` per rank.
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override;
-  /// As many copies of `mine` as there are ranks.
+  /// One copy of `mine` per rank.
   void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override;
 
  private:

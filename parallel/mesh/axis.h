@@ -1,4 +1,4 @@
-// The axes of the mesh, by name. Other code names them and never counts them.
+// The axes of the mesh. Other code names them and never depends on their number.
 #pragma once
 
 #include <array>
@@ -9,20 +9,20 @@
 
 namespace trireme {
 
-/// Outermost first: ranks that differ on the last axis alone are neighbours.
+/// Outermost first: ranks that differ only on the last axis are neighbours.
 enum class Axis : std::uint8_t {
-  kPipeline,  // stages that the blocks are cut into
-  kData,    // ranks that hold the same blocks and split the global batch (ZeRO, FSDP: and share their state)
-  kTensor,  // ranks that share the chunks of every block; they read the same samples
+  kPipeline,  // pipeline stages
+  kData,      // ranks with the same blocks that split the global batch (ZeRO, FSDP: and shard their state)
+  kTensor,    // ranks that share the chunks of every block and read the same samples
 };
 
-// For mesh/ alone: what it is made of.
+// For use in mesh/ only.
 inline constexpr std::array kAxes{Axis::kPipeline, Axis::kData, Axis::kTensor};
 
 /// "pipeline", "data", "tensor".
 std::string_view name(Axis axis);
 
-/// A number for each axis; those that are not given have a default.
+/// One number per axis; unspecified ones have a default.
 class PerAxis {
  public:
   using Given = std::initializer_list<std::pair<Axis, int>>;
@@ -40,7 +40,7 @@ class PerAxis {
   std::array<int, kAxes.size()> values_{};
 };
 
-/// A rank's coordinates: Coord{{Axis::kPipeline, 1}, {Axis::kData, 0}}; 0 where none is given.
+/// A rank's coordinates: Coord{{Axis::kPipeline, 1}, {Axis::kData, 0}}; unspecified ones are 0.
 class Coord : public PerAxis {
  public:
   Coord(Given given = {}) : PerAxis(0, given) {}

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Of the runs of neighbours on one host; 0 if they differ, or a host has two.
+// The common length of a group's runs on one host; 0 if lengths differ, or a host has two runs.
 int run_length(const std::vector<int>& group, const HostMap& hosts) {
   const auto host = [&](std::size_t position) { return hosts[static_cast<std::size_t>(group[position])]; };
   std::set<int> seen;

@@ -19,7 +19,7 @@ int Mesh::num_ranks() const {
 
 Coord Mesh::coord(int rank) const {
   Coord coord;
-  int below = num_ranks();  // ranks that share the coordinates so far
+  int below = num_ranks();  // ranks that share the coordinates computed so far
   for (const Axis axis : kAxes) {
     below /= size(axis);
     coord[axis] = rank / below % size(axis);

@@ -1,4 +1,4 @@
-// The grid of ranks: how many there are on each axis, and which rank has which coordinates.
+// The grid of ranks: the size of each axis, and the mapping between ranks and coordinates.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Mesh{{Axis::kData, 2}, {Axis::kPipeline, 4}}: ranks on each axis; 1 where none is given.
+/// Mesh{{Axis::kData, 2}, {Axis::kPipeline, 4}}: ranks on each axis; unspecified axes have 1.
 class Mesh : public PerAxis {
  public:
   Mesh(Given given = {}) : PerAxis(1, given) {}
@@ -16,14 +16,14 @@ class Mesh : public PerAxis {
   int num_ranks() const;
   Coord coord(int rank) const;
   int rank(const Coord& coord) const;
-  /// The rank at `position` of `axis` that has the other coordinates of `rank`.
+  /// The rank at `position` on `axis` with the other coordinates of `rank`.
   int rank_along(Axis axis, int rank, int position) const;
-  /// The ranks that differ on `axis` alone, ascending, of every such group.
+  /// All groups of ranks that differ only on `axis`, each ascending.
   std::vector<std::vector<int>> groups(Axis axis) const;
 };
 
-/// `num_ranks` ranks in `stages` stages of data ranks, each of them `tensor` ranks. Throws
-/// Error(kInvalidInput), naming pipeline.stages or tensor, where they cannot be.
+/// A mesh of `num_ranks` ranks with `stages` pipeline stages and `tensor` tensor ranks; the rest is the data
+/// axis. Throws Error(kInvalidInput) naming pipeline.stages or tensor if they do not fit.
 Mesh mesh_of(int num_ranks, int stages, int tensor);
 
 }  // namespace trireme

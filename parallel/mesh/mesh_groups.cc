@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Those that get a communicator of their own, in the order in which they are split off.
+// The axes with a separate communicator, in the order of their splits.
 std::vector<Axis> axes_to_split(const Mesh& mesh) {
   std::vector<Axis> axes;
   for (const Axis axis : kAxes) {
@@ -18,12 +18,12 @@ std::vector<Axis> axes_to_split(const Mesh& mesh) {
   return axes;
 }
 
-// Ranks of one group along `axis` have one color: the first of them.
+// The color of a group along `axis` is its first rank.
 int color(const Mesh& mesh, Axis axis, int rank) {
   return mesh.rank_along(axis, rank, 0);
 }
 
-// The same of the ranks of a host, and of those at one place of all hosts.
+// Colors of the ranks on one host, and of the ranks at the same position of all hosts.
 int color_in_host(const Mesh& mesh, int rank, int data_ranks_per_host) {
   const int data = mesh.coord(rank)[Axis::kData];
   return mesh.rank_along(Axis::kData, rank, data / data_ranks_per_host * data_ranks_per_host);

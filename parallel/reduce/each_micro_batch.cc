@@ -1,7 +1,7 @@
-// Canonical, every micro-batch: each leaf is exchanged as it is, and every rank runs the binary counter on
-// buffers of its piece's size. Leaves are then only staging for the exchange and are counted as
-// communication. On two levels the leaves of a host's ranks, which are neighbours in every round, are summed
-// first.
+// Canonical reduction after every micro-batch. Each leaf is exchanged on its own, and every rank runs the
+// binary counter on buffers of its piece's size. Leaves are then only staging for the exchange and count as
+// communication memory. On two levels, the leaves of a host's ranks, which are neighbours in every round, are
+// summed first.
 #include <bit>
 #include <utility>
 
@@ -27,7 +27,7 @@ class EachMicroBatch final : public GradReduction {
     start_all_to_all(ctx, exchange);
   }
 
-  // One leaf of each rank in rank order, or the sum of each host's in the order of hosts.
+  // Pushes one leaf of each rank in rank order, or the sum of each host in host order.
   void finish(Context& ctx, GradSum& sum, GradExchange& exchange,
               const std::function<void(const Chunk&)>& /*chunk_is_summed*/) override {
     for (Work& work : exchange.works) work.wait();
@@ -39,8 +39,8 @@ class EachMicroBatch final : public GradReduction {
       push(ctx, sum, received.slice(h * piece, {piece}),
            {batch_.global_micro_batch(h * per_host, exchange.micro_batch), level});
     }
-    // What has not joined a sum of an earlier round still lies in the receive buffer: a piece must not keep
-    // it alive.
+    // Copies pieces of earlier rounds that still point into the receive buffer, so that they do not keep the
+    // whole buffer alive.
     const auto* begin = static_cast<const std::byte*>(received.address());
     const auto* end = begin + received.size_bytes();
     for (Tensor& entry : sum.sums) {

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// What stands against two levels of hosts with `per_host` data ranks each.
+// The reason against two levels of hosts with `per_host` data ranks each; empty if there is none.
 std::string obstacle(const Mesh& mesh, int per_host, const BatchLayout& batch, Reduction reduction) {
   if (per_host == 0) {
     return "the ranks of a host are not neighbours on the data axis, or not equally many on all hosts";
@@ -16,7 +16,7 @@ std::string obstacle(const Mesh& mesh, int per_host, const BatchLayout& batch, R
   if (per_host == mesh.size(Axis::kData)) return "no data axis spans hosts";
   if (reduction == Reduction::kFast) return "";
   if (!batch.is_even()) return "data ranks have unequally many micro-batches";
-  // In rounds of one micro-batch a rank, or all of a step at once.
+  // Strided: one micro-batch per rank and round; else all micro-batches of a step at once.
   const std::int64_t leaves =
       batch.assignment == Assignment::kStrided ? per_host : per_host * batch.per_rank();
   if (std::has_single_bit(static_cast<std::uint64_t>(leaves))) return "";
@@ -30,7 +30,7 @@ std::string obstacle(const Mesh& mesh, int per_host, const BatchLayout& batch, R
 
 ExchangeChoice choose_exchange(Exchange wanted, const Mesh& mesh, const HostMap& hosts,
                                const BatchLayout& batch, Reduction reduction) {
-  // Libraries have algorithms for hosts of their own: over MPI two levels of them were slower than one.
+  // Libraries have their own algorithms for hosts: over MPI, two levels of them were slower than one.
   const bool leaves_it_to_library = wanted == Exchange::kAuto && reduction == Reduction::kFast;
   if (wanted == Exchange::kFlat || leaves_it_to_library || mesh.size(Axis::kData) == 1) return {};
   const int per_host = ranks_per_host(mesh, hosts, Axis::kData);

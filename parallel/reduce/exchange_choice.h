@@ -1,4 +1,4 @@
-// Whether the exchanges of the data axis have one level or two, [Note: two levels] in layout/data_axis.h.
+// Chooses one or two levels for the exchanges of the data axis: [Note: two levels] in layout/data_axis.h.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 namespace trireme {
 
 enum class Exchange : std::uint8_t {
-  kAuto,          // two levels where they are possible and the sum is canonical: a host then sends least
+  kAuto,          // two levels if possible and the sum is canonical: minimises the bytes that a host sends
   kFlat,          // one level
-  kHierarchical,  // where they are possible; else ExchangeChoice::why_flat is for people
+  kHierarchical,  // two levels if possible; else ExchangeChoice::why_flat gives the reason
 };
 
 struct ExchangeChoice {
   int data_ranks_per_host = 1;  // 2 or more: two levels
-  std::string why_flat;         // what stands against two; empty where they are, or nobody wants them
+  std::string why_flat;         // reason against two levels; empty if there are two, or they are not wanted
 };
 
-/// Canonical sums go in two levels where the micro-batches of each host are a complete subtree of the tree
-/// over all ([Note: canonical reduction]), so that no bit changes; the library's wherever all hosts have
-/// equally many neighbours of each group.
+/// Canonical sums use two levels if the micro-batches of each host are a complete subtree of the tree over
+/// all ([Note: canonical reduction]), so that no bit changes. Library sums use them if all hosts have equally
+/// many neighbours of each group.
 ExchangeChoice choose_exchange(Exchange wanted, const Mesh& mesh, const HostMap& hosts,
                                const BatchLayout& batch, Reduction reduction);
 

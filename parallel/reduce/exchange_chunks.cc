@@ -7,19 +7,20 @@
 namespace trireme {
 namespace {
 
-// [Note: chunked exchange] A sum that every rank wants whole is made in two halves: pieces go to their owners
-// (all-to-all), the owners' sums go back (all-gather). On a slow wire each half fills it, but the second half
-// of a bucket starts when the first has ended on all ranks, and then the wire waits for handshakes and for
-// the slowest rank. In chunks the halves overlap: while later chunks are under way to their owners, the sums
-// of earlier ones go back. No sum changes: who adds an element is all that a chunk decides.
+// [Note: chunked exchange] A sum that every rank needs whole takes two phases: pieces go to their owners
+// (all-to-all), and the owners' sums go back (all-gather). On a slow wire each phase saturates it. But the
+// second phase of a bucket starts only when the first has ended on all ranks, and meanwhile the wire is idle,
+// for handshakes and for the slowest rank. With chunks the phases overlap: while later chunks go to their
+// owners, the sums of earlier ones go back. No sum changes: a chunk only determines which rank adds an
+// element.
 //
-// Within one machine there is no such wait, and every chunk is one more point where ranks wait for each
-// other: where cores are busy that costs more than it wins, so only groups that span machines cut. On a
-// device the operations of a communicator follow each other on one stream, and nothing would overlap.
+// Within one machine there is no such idle time, and every chunk is one more synchronisation between ranks.
+// On busy cores that costs more than it gains, so only groups that span machines use chunks. On a device the
+// operations of a communicator run in order on one stream, so nothing would overlap.
 //
-// Small chunks hide more of the wait and cost more calls: with 28 MiB a bucket in chunks of 500 KiB steps
-// took 1.4 times as long as in one piece. Open MPI sends messages below 64 KiB over TCP without a handshake:
-// shorter ones win nothing.
+// Small chunks hide more of the idle time and cost more calls: with 28 MiB a bucket in chunks of 500 KiB,
+// steps took 1.4 times as long as without chunks. Open MPI sends messages below 64 KiB over TCP without a
+// handshake: shorter ones gain nothing.
 constexpr std::int64_t kMaxChunks = 16;
 constexpr std::int64_t kMinMessageBytes = 60 << 10;
 

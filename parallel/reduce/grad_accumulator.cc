@@ -9,11 +9,11 @@
 namespace trireme {
 namespace {
 
-// Exchanges under way before the oldest is finished: enough to overlap the next block's backward, and a bound
-// on the receive buffers.
+// Maximum number of exchanges in flight: enough to overlap the next block's backward, and a bound on the
+// receive buffers.
 constexpr std::size_t kMaxExchanges = 2;
 
-// Up to so many elements between two gaps are zeroed with them: that takes less time than another call.
+// Up to this many elements between two gaps are zeroed with them, which is faster than another call.
 constexpr std::int64_t kMaxFilledBetween = 32 * 1024;
 
 }  // namespace
@@ -31,11 +31,11 @@ const ParamGroup& GradAccumulator::group_of(int bucket) const {
   return layout_.groups[static_cast<std::size_t>(layout_.buckets[static_cast<std::size_t>(bucket)].group)];
 }
 
-// Gaps between parameters are zero: the norm reads them, and they travel. Biases and gains lie next to each
-// other, so one call fills all their gaps.
+// Gaps between parameters must be zero: the norm reads them, and the exchange sends them. Biases and gains
+// are adjacent, so one call fills all their gaps.
 Tensor GradAccumulator::new_leaf(Context& ctx, const ParamGroup& group) const {
   Tensor leaf = ctx.empty({sharding_.padded(group.num_elems)}, DType::kFloat32, reduction_->leaf_category());
-  std::int64_t first = 0, last = 0;  // of what is to be filled
+  std::int64_t first = 0, last = 0;  // range to be filled
   const auto fill = [&] {
     if (last > first) ctx.backend->fill_zero(ctx.exec, leaf.slice(first, {last - first}));
   };
@@ -56,8 +56,8 @@ Tensor GradAccumulator::new_leaf(Context& ctx, const ParamGroup& group) const {
 void GradAccumulator::begin(Context& ctx, int unit, int /*micro_batch*/) {
   for (const int b : layout_.unit_buckets[static_cast<std::size_t>(unit)]) {
     GradSum& bucket = buckets_[static_cast<std::size_t>(b)];
-    // A leaf goes on where it is the sum of the micro-batches so far (fast), or where blocks above have
-    // written their part of it (a merged group).
+    // A leaf is kept if it sums several micro-batches (fast), or if earlier blocks of a merged group have
+    // written their part.
     if (bucket.leaf.defined()) continue;
     bucket.leaf = new_leaf(ctx, group_of(b));
     bucket.written.assign(group_of(b).slots.size(), false);
@@ -74,7 +74,7 @@ GradientTarget GradAccumulator::target(const ParamUse& use) {
   return {bucket.leaf.slice(slot.offset, slot.shape), mode};
 }
 
-// Those of `unit`: the blocks of a merged group fill in their own.
+// Only the slots of `unit`: other blocks of a merged group fill their own.
 void GradAccumulator::fill_unwritten(Context& ctx, int b, int unit) {
   GradSum& bucket = buckets_[static_cast<std::size_t>(b)];
   const ParamGroup& group = group_of(b);
@@ -116,7 +116,7 @@ std::vector<GradAccumulator::Leaf> GradAccumulator::take_leaves(Context& ctx, in
   return leaves;
 }
 
-// Only what is summed and gathered at once can overlap.
+// Only exchanges that are gathered right after the sum can overlap in chunks.
 std::vector<Chunk> GradAccumulator::chunks_of(int b) const {
   const std::int64_t elems = sharding_.padded(group_of(b).num_elems);
   const bool gathers = !sharded() && reduction_->completes_chunks() && !gathers_after_uses(b);
@@ -173,9 +173,9 @@ void GradAccumulator::drop(int group) {
 
 void GradAccumulator::complete_sums(Context& ctx) {
   while (!exchanges_.empty()) finish_exchange(ctx);
-  for (ChunkGather& gather : gathers_) gather.work.wait();  // the half inside of hosts may still come
+  for (ChunkGather& gather : gathers_) gather.work.wait();  // the gather inside the host may still follow
   for (GradSum& bucket : buckets_) {
-    if (!bucket.sums.empty()) reduction_->complete(ctx, bucket);  // those of other stages are empty
+    if (!bucket.sums.empty()) reduction_->complete(ctx, bucket);  // buckets of other stages are empty
   }
 }
 
@@ -242,7 +242,7 @@ void GradAccumulator::finish(Context& ctx) {
   for (int group = 0; group < static_cast<int>(layout_.groups.size()); ++group) add_uses(ctx, group);
 }
 
-// Buckets are in block order, so the uses of a tied parameter are added in block order.
+// Buckets are in block order, and so are the additions of the uses of a tied parameter.
 void GradAccumulator::add_uses(Context& ctx, int group) {
   const int owner = owner_bucket(group);
   for (std::size_t b = 0; b < buckets_.size(); ++b) {

@@ -1,16 +1,15 @@
 // Gradients of one rank: leaves written by backward, partial sums over micro-batches, and the exchange that
-// finishes the sum over all ranks. The sums are those of a strategy, see reduce/grad_reduction.h. A leaf
-// lives only while its block's backward runs.
+// completes the sum over all ranks. A strategy does the sums: see reduce/grad_reduction.h. A leaf exists only
+// while its block's backward runs.
 //
-// With a 16-bit `dtype` a leaf is still computed in fp32, and rounded once when its backward ends: from then
-// on everything that is added or exchanged holds 16 bits.
+// With a 16-bit `dtype` a leaf is still computed in fp32, and rounded once when its backward ends. All later
+// additions and exchanges use 16 bits.
 //
-// What is left after the exchange: without ZeRO the whole gradient; in stage 1 this rank's piece inside of
-// the whole buffer (as in the paper, where stage 1 keeps gradients unsharded); from stage 2 on the piece
-// alone.
+// After the exchange a rank holds: without ZeRO the whole gradient; in stage 1 its piece within the whole
+// buffer (stage 1 keeps gradients unsharded, as in the paper); from stage 2 on only its piece.
 //
-// The uses of a tied parameter are added as this rank's pieces, in block order, and gathered once where the
-// whole gradient is wanted.
+// The uses of a tied parameter are added as this rank's pieces, in block order, and gathered once if the
+// whole gradient is needed.
 #pragma once
 
 #include <deque>
@@ -27,86 +26,88 @@ class GradAccumulator {
   GradAccumulator(const ModelLayout& layout, const BatchLayout& batch, const GradReductionOptions& options,
                   const DataAxis& axis);
 
-  /// Opens the buffers of `unit`'s buckets for the backward of a local micro-batch.
+  /// Allocates the buffers of `unit`'s buckets for the backward of a local micro-batch.
   void begin(Context& ctx, int unit, int micro_batch);
-  /// Where the gradient of one of `unit`'s parameters goes, between begin and end: nowhere, of a frozen one.
+  /// The gradient target of one of `unit`'s parameters, between begin() and end(); none for a frozen
+  /// parameter.
   GradientTarget target(const ParamUse& use);
-  /// Closes them: parameters without a gradient become zero, complete subtrees are joined.
+  /// Ends the backward: parameters without a gradient become zero, and complete subtrees are joined.
   void end(Context& ctx, int unit, int micro_batch);
-  /// A complete leaf: the gradients of one backward (of several blocks' in a merged group).
+  /// A complete leaf: the gradients of one backward (of several blocks in a merged group).
   struct Leaf {
     int bucket = 0;
     Tensor gradient;  // [padded], of options.dtype
   };
-  /// In place of end(), to look at gradients: gives up the leaves that the backward of `unit` completes.
-  /// Nothing is added to any sum. Allocates what end() does, when end() does.
+  /// Replaces end() for inspecting gradients: returns the leaves that the backward of `unit` completes. Adds
+  /// nothing to any sum. Allocates the same memory as end(), at the same time.
   std::vector<Leaf> take_leaves(Context& ctx, int unit);
 
-  /// On a data axis of two levels, before start_reduce(): starts to sum `unit`'s buckets inside of the host.
-  /// Collective over its ranks.
+  /// Call before start_reduce() on a data axis of two levels: starts summing `unit`'s buckets within the
+  /// host. Collective over the host's ranks.
   void start_reduce_in_host(Context& ctx, int unit, int micro_batch);
-  /// Starts the exchange of `unit`'s buckets: of `micro_batch`, or of the whole step when it is -1.
+  /// Starts the exchange of `unit`'s buckets: for `micro_batch`, or for the whole step if it is -1.
   /// Collective.
   void start_reduce(Context& ctx, int unit, int micro_batch);
-  /// Sends the gradient of a use, this rank's piece of the sum over the data axis (fast and not sharded: all
-  /// of it), to the stage that owns the parameter, where finish() adds it. All reductions of this rank must
-  /// have been started. `comm` is that of the pipeline axis. See [Note: tied over stages].
+  /// Sends the gradient of a use to the stage that owns the parameter, where finish() adds it: this rank's
+  /// piece of the sum over the data axis (fast and not sharded: the whole sum). All reductions of this rank
+  /// must have been started. `comm` is the pipeline axis. See [Note: tied over stages].
   void send_use(Context& ctx, int bucket, Communicator& comm, int stage);
   void receive_use(Context& ctx, int bucket, Communicator& comm, int stage);
-  /// Not sharded: starts to give every rank all pieces of the sums of `unit`, whose exchange was started: of
-  /// the groups that it declares, with all their uses. Collective.
+  /// Without sharding: starts gathering the sums of `unit`, whose exchange was started. Covers the groups
+  /// that it declares, with all their uses. Collective.
   void start_gather(Context& ctx, int unit);
-  /// On two levels, behind it: the same inside of the host. With the library's sum, which start_gather() has
-  /// nothing to do for, of all groups that `unit` uses. Collective over the ranks of the host.
+  /// On two levels, call after start_gather(): gathers within the host. With the library's sum, for which
+  /// start_gather() does nothing, it covers all groups that `unit` uses. Collective over the host's ranks.
   void start_gather_in_host(Context& ctx, int unit);
-  /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete, of
+  /// Finishes all exchanges and adds the uses of tied parameters. Afterwards gradient(group) is complete for
   /// the groups that this rank's stage owns.
   void finish(Context& ctx);
-  /// What this rank owns of a group's gradient: [num_elems] without ZeRO, else its piece.
+  /// This rank's part of a group's gradient: [num_elems] without ZeRO, else its piece.
   Tensor gradient(int group) const;
-  /// Drops the buffers of a group.
+  /// Frees the buffers of a group.
   void drop(int group);
 
  private:
-  /// Whether a rank has its piece alone of a sum that is complete.
+  /// True if a rank keeps only its piece of a complete sum.
   bool sharded() const { return options_.sharded.optimizer; }
   const ParamGroup& group_of(int bucket) const;
-  /// Whether the backward of `unit` is the last that writes the bucket. See [Note: merged groups].
+  /// True if the backward of `unit` is the last one to write the bucket. See [Note: merged groups].
   bool completes(int bucket, int unit) const {
     return layout_.buckets[static_cast<std::size_t>(bucket)].unit == unit;
   }
   Tensor new_leaf(Context& ctx, const ParamGroup& group) const;
-  /// Parameters of `unit` without a gradient get zeros.
+  /// Zeroes parameters of `unit` without a gradient.
   void fill_unwritten(Context& ctx, int bucket, int unit);
-  /// Brings a complete leaf to options_.dtype.
+  /// Converts a complete leaf to options_.dtype.
   void round_leaf(Context& ctx, int bucket);
   std::vector<Chunk> chunks_of(int bucket) const;
   void start_gather_chunk(int bucket, const Chunk& chunk);
   Tensor chunk_of_sum(int bucket, const Chunk& chunk) const {
     return sum_of(bucket).slice(chunk.first, {chunk.num_elems});
   }
-  /// A bucket whose exchange comes next.
+  /// Adds an exchange for a bucket.
   GradExchange& open_exchange(int bucket, int micro_batch);
-  /// What an exchange leaves where the whole gradient is wanted: pieces, or a gather that has started.
+  /// The step after an exchange, if the whole gradient is needed: keep pieces, or start a gather.
   enum class Then : std::uint8_t { kPieces, kGather };
   void finish_exchange(Context& ctx, Then then = Then::kPieces);
-  /// Completes the sums over micro-batches and the data axis.
+  /// Completes the sums over micro-batches and over the data axis.
   void complete_sums(Context& ctx);
   void add_uses(Context& ctx, int group);
-  /// Whether the bucket's sum is gathered with the group's other uses only, from pieces in the whole buffers.
+  /// True if the bucket's sum is gathered only after the group's other uses are added, from pieces in the
+  /// whole buffers.
   bool gathers_after_uses(int bucket) const;
   int owner_bucket(int group) const;
-  /// What this rank owns of a bucket's sum once all is done.
+  /// This rank's part of a bucket's complete sum.
   Tensor owned(int bucket) const;
   Tensor piece_of(int bucket) const;
   const Tensor& sum_of(int bucket) const;
-  /// What it has of it when uses are added.
+  /// This rank's part of the sum at the time uses are added.
   Tensor summed(int bucket) const { return gathers_after_uses(bucket) ? piece_of(bucket) : owned(bucket); }
 
   const ModelLayout& layout_;
   const GradReductionOptions options_;
   const DataAxis axis_;
-  const Sharding sharding_;  // of the exchange, ZeRO or not
+  const Sharding sharding_;  // of the exchange, with or without ZeRO
   const std::unique_ptr<GradReduction> reduction_;
   std::vector<GradSum> buckets_;
   std::deque<GradExchange> exchanges_;
@@ -116,7 +117,7 @@ class GradAccumulator {
     Work work;
   };
   std::vector<ChunkGather> gathers_;
-  std::vector<Work> tied_;  // messages about uses
+  std::vector<Work> tied_;  // messages with gradients of uses
 };
 
 }  // namespace trireme

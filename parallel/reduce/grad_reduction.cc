@@ -42,7 +42,7 @@ void GradReduction::start_all_to_all(Context& ctx, GradExchange& exchange) const
 
 std::unique_ptr<GradReduction> make_reduction(const BatchLayout& batch, const GradReductionOptions& options,
                                               const DataAxis& axis) {
-  const bool each = options.reduce_each_micro_batch && axis.size() > 1;  // one rank has nothing to reduce
+  const bool each = options.reduce_each_micro_batch && axis.size() > 1;  // one rank has nothing to exchange
   TRIREME_CHECK(batch.data_ranks == axis.size(), "the batch is laid out for {} ranks, the group has {}",
                 batch.data_ranks, axis.size());
   TRIREME_CHECK(!each || batch.assignment == Assignment::kStrided,

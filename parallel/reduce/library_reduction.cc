@@ -1,7 +1,7 @@
 // The library's own all-reduce or reduce-scatter ("fast"): one buffer, in which backward accumulates the
-// micro-batches. The order of additions between ranks is the library's. On two levels: a reduce-scatter
-// inside of the host, then either over the hosts, and the gathering inside of the host that the plan has (the
-// two-dimensional all-reduce of Ying et al. 2018, "Image Classification at Supercomputer Scale").
+// micro-batches. The library chooses the order of additions between ranks. On two levels: a reduce-scatter
+// within the host, then an all-reduce or reduce-scatter over hosts, then the plan's gather within the host
+// (the two-dimensional all-reduce of Ying et al. 2018, "Image Classification at Supercomputer Scale").
 #include <utility>
 
 #include "parallel/reduce/grad_reduction.h"
@@ -60,7 +60,7 @@ class LibraryReduction final : public GradReduction {
     }
   }
 
-  // The leaf is the sum of this micro-batch or of all.
+  // The leaf is the sum of this micro-batch, or of all micro-batches.
   void sum_alone(Context& ctx, GradSum& sum) override {
     if (!sum.leaf.defined()) return;
     const Tensor leaf = std::exchange(sum.leaf, Tensor());

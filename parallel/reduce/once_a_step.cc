@@ -1,7 +1,7 @@
-// Canonical, once a step: complete subtrees of this rank's run of micro-batches are joined at once; the
-// partial sums that are left are exchanged by all-to-all and added in tree order on the rank that owns the
-// piece. A run of 2^k micro-batches keeps k buffers of the model's size and one leaf of a block's. On two
-// levels a rank has one partial sum, and a host exchanges the sum of its ranks'.
+// Canonical reduction once a step. Complete subtrees of this rank's run of micro-batches are joined at once.
+// The remaining partial sums are exchanged by all-to-all, and the rank that owns a piece adds them in tree
+// order. A run of 2^k micro-batches keeps k buffers of the model's size and one leaf of one block. On two
+// levels a rank has one partial sum, and a host exchanges the sum over its ranks.
 #include <algorithm>
 #include <utility>
 
@@ -41,7 +41,7 @@ class OnceAStep final : public GradReduction {
   }
 
   void start(Context& ctx, GradSum& sum, GradExchange& exchange) override {
-    // A rank with fewer partial sums than others sends its last one again; nobody reads it.
+    // A rank with fewer partial sums than others sends its last one again; the receivers ignore it.
     for (std::size_t round = 0; round < num_rounds_ && !sums_in_host(); ++round) {
       exchange.sources.push_back(sum.sums[std::min(round, sum.sums.size() - 1)]);
     }
@@ -67,7 +67,7 @@ class OnceAStep final : public GradReduction {
   }
 
  private:
-  /// All ranks' (of two levels: hosts') partial sums over what this rank owns of a chunk, in order of their
+  /// The partial sums of all ranks (on two levels: hosts) for this rank's piece of a chunk, in order of their
   /// leaves.
   std::vector<Tensor> pieces_of(const GradExchange& exchange, const Chunk& chunk) const {
     const std::int64_t piece = chunk.num_elems / axis_.size();
@@ -81,7 +81,7 @@ class OnceAStep final : public GradReduction {
     return pieces;
   }
 
-  /// The memory that this rank's piece of a chunk's sum stays in.
+  /// The memory that keeps this rank's piece of a chunk's sum.
   Tensor piece_of_sum(Context& ctx, GradSum& sum, const Chunk& chunk) const {
     const Shape piece{chunk.num_elems / axis_.size()};
     if (options_.sharded.gradients) {
@@ -92,8 +92,8 @@ class OnceAStep final : public GradReduction {
     return sum.sums[0].slice(chunk.first + axis_.sharding().rank * piece.num_elems(), piece);
   }
 
-  std::vector<std::vector<Subtree>> partials_;  // by rank; of two levels, by host
-  std::size_t num_rounds_ = 0;                  // most partial sums of any
+  std::vector<std::vector<Subtree>> partials_;  // by rank; on two levels, by host
+  std::size_t num_rounds_ = 0;                  // the maximum number of partial sums
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ ProcessWatch::ProcessWatch(const std::vector<int>& processes)
 }
 
 void ProcessWatch::add(int process) {
-  // By number: glibc 2.36 declares pidfd_open() for C alone.
+  // Uses the syscall number, because glibc 2.36 declares pidfd_open() for C only.
   const auto handle = static_cast<int>(syscall(SYS_pidfd_open, process, 0));
   if (handle >= 0) watched_.push_back({num_added_, handle});
   ++num_added_;
@@ -58,7 +58,7 @@ void ProcessWatch::wake() noexcept {
 bool is_stopped(int process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   const std::string line(std::istreambuf_iterator<char>(file), {});
-  const auto name_end = line.rfind(')');  // the name may hold blanks and parentheses
+  const auto name_end = line.rfind(')');  // the name may contain blanks and parentheses
   if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
   const char state = line[name_end + 2];
   return state == 'T' || state == 't';

@@ -1,4 +1,4 @@
-// Sees processes of this machine end, at once and without asking them.
+// Detects the end of processes on this machine at once, without their help.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ class ProcessWatch {
   ProcessWatch& operator=(const ProcessWatch&) = delete;
   ~ProcessWatch();
 
-  /// One more. What cannot be watched is left out: a process that is gone already, all of them before Linux
-  /// 5.3. By the thread that waits.
+  /// Adds a process. Skips processes that cannot be watched: ended ones, and all before Linux 5.3. Call from
+  /// the waiting thread.
   void add(int process);
-  /// The number of processes that are watched: they have not been reported.
+  /// The number of watched processes: not yet reported.
   std::size_t num_watched() const { return watched_.size(); }
 
-  /// Waits until a process ends, wake() is called or `seconds` are over; below 0: without limit. The slot of
-  /// the process in the list; each is reported once.
+  /// Waits until a process ends, wake() is called or `seconds` have passed; negative: no limit. Returns the
+  /// index of the ended process in the order of addition; each is reported once.
   std::optional<std::size_t> wait(double seconds);
   /// Ends the current wait, or else the next one. From any thread.
   void wake() noexcept;
@@ -35,7 +35,7 @@ class ProcessWatch {
   int wake_ = -1;
 };
 
-/// True for a process that a signal has stopped (SIGSTOP, a debugger).
+/// True for a process stopped by a signal (SIGSTOP, a debugger).
 bool is_stopped(int process);
 
 }  // namespace trireme

@@ -25,8 +25,8 @@ std::string process_of(const RankReading& rank, bool stopped) {
   return fmt::format(" (process {}{})", rank.process, stopped ? ", stopped by a signal" : "");
 }
 
-// A line without a process does not say whose it is. Ranks of a machine are in order, and usually one
-// after the other.
+// A line without a process does not contain its rank. Ranks of a machine are in order, and usually
+// consecutive.
 std::string describe_missing(std::size_t slot, const std::vector<RankReading>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i].process == 0) continue;
@@ -57,7 +57,7 @@ std::string describe_death(const RankReading& rank) {
 std::string describe_stall(const RankBoard& board, const std::string& limit, const std::string& silent) {
   std::vector<RankReading> ranks;
   std::vector<bool> stopped;
-  bool any_sure = false;  // that it can not go on
+  bool any_sure = false;  // that the job cannot continue
   for (int slot = 0; slot < board.size(); ++slot) {
     ranks.push_back(board.read(slot));
     const int process = ranks.back().visible_process();

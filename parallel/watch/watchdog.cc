@@ -15,19 +15,20 @@
 namespace trireme {
 namespace {
 
-// A launcher that ends a job kills all ranks within microseconds: who is alive after this long sees a death
-// that nobody wanted.
+// A launcher that ends a job kills all ranks within microseconds. A rank that is still alive after this delay
+// has seen an unintended death.
 constexpr auto kDeathDelay = std::chrono::milliseconds(50);
-// The rank that is to end the job may itself be stopped: after so long another one does.
+// The rank that should end the job may itself be stopped; after this time another one does.
 constexpr double kPatienceS = 10.0;
 
-// Ranks that have not entered the board yet are looked for so often: their ends are seen from then on only.
+// Poll interval for ranks that have not entered the board yet: their ends are detected only after that.
 constexpr double kArrivalPollS = 0.02;
 
-// At least so often a rank looks at itself: limits that are learned may be far below the one before.
+// Maximum poll interval of a rank's own status: a learned limit may be far below the previous one.
 constexpr double kPollS = 0.25;
 
-// [Note: paused ranks] A thread that wakes up so much later than asked did not only wait for a core.
+// [Note: paused ranks] If a thread wakes up this much later than requested, the process was paused, not only
+// waiting for a core.
 constexpr double kLateS = 0.5;
 constexpr std::size_t kNumPauses = 64;
 
@@ -92,7 +93,7 @@ void Watchdog::note_pause(Clock::time_point before, double expected_s) {
   if (pauses_.size() > kNumPauses) pauses_.pop_front();
 }
 
-// What is left of the last `for_s` seconds without the pauses in them.
+// The part of the last `for_s` seconds that was not paused.
 double Watchdog::running_s(double for_s) const {
   const Clock::time_point now = Clock::now();
   double paused = 0;
@@ -117,8 +118,8 @@ void Watchdog::watch_newcomers() {
   }
 }
 
-// A launcher may itself wait for a process that was stopped while they spoke with each other, and would then
-// not end the job: so those processes go on, to their end.
+// Continues stopped processes. A launcher may wait for a process that was stopped in mid-communication, and
+// would then not end the job.
 void Watchdog::wake_stopped() const {
   const RankBoard& board = options_.status->board();
   for (int slot = 0; slot < board.size(); ++slot) {
@@ -127,11 +128,11 @@ void Watchdog::wake_stopped() const {
   }
 }
 
-// Looks a few times in a timeout: nobody has to wake it for every action.
+// Polls a few times per timeout, so that actions need not wake it.
 void Watchdog::run() {
   const RankStatus& status = *options_.status;
   bool full = false;
-  double stopped_s = 0;  // that it has seen another rank stopped for
+  double stopped_s = 0;  // time for which another rank has been seen stopped
   while (!end_) {
     if (!full) {
       full = status.board().is_full();
@@ -154,7 +155,7 @@ void Watchdog::run() {
         report_stall(own, limit);
         continue;
       }
-      // That a rank is stopped is seen, whatever it is in: nobody waits longer for it than in a step.
+      // A stopped rank is visible in any part of the run, so the limit of a step applies.
       const Limit of_stopped = [&] {
         const std::lock_guard lock(mutex_);
         return tight_limits_[static_cast<std::size_t>(Part::kStep)].value_or(limit);
@@ -175,7 +176,7 @@ void Watchdog::report_death(int slot) {
   const RankReading rank = board.read(slot);
   if (end_ || rank.ended) return;
   if (!board.claim_last_word()) {
-    // Another one says it, and the launcher ends this process as well, unless one of the two hangs.
+    // Another rank reports it, and the launcher ends this process as well, unless one of the two hangs.
     const auto patience = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatienceS);
     while (!end_ && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(kDeathDelay);
     if (end_) return;
@@ -192,13 +193,13 @@ void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
   const std::string silent = describe_silent_peers(find_silent_peers());
   const std::string message =
       describe_stall(board, fmt::format("EngineOptions::timeout_s = {}{}", value, limit.note), silent);
-  // A host that answers nothing reports nothing either.
+  // A host that does not answer does not report either.
   if (limit.grace_s > 0 && silent.empty()) {
     options_.report(message);
     processes_.wait(limit.grace_s);
     if (end_) return;
   }
-  // Ends the job even if a rank has moved meanwhile: it has been reported.
+  // Ends the job even if a rank has moved since, because it has been reported.
   wake_stopped();
   options_.end_job(message);
 }
@@ -207,8 +208,7 @@ double grace_for_machines(bool several) {
   return several ? 2.0 : 0.0;
 }
 
-// On devices that run behind the host an action ends when it is enqueued: there it is the waiting that is
-// watched.
+// On asynchronous devices an action ends when it is enqueued, so the waits are watched.
 std::unique_ptr<Watchdog> watch_over(const std::shared_ptr<Communicator>& comm, double timeout_s) {
   if (!comm->status()) return nullptr;
   const int ranks_here = comm->status()->board().size();

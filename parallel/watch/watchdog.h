@@ -1,10 +1,10 @@
-// Ends a job that cannot go on, and says who is to blame: a rank whose process is gone, or one that takes
-// longer for an action than allowed.
+// Ends a job that cannot continue, and names the rank at fault: a rank whose process has died, or one that
+// exceeds the time limit of an action.
 //
-// Each rank shows what it does on the RankBoard of its machine, and looks there when it is late itself or a
-// process is gone. So the culprit need not answer. One rank of a machine speaks for all of them; ranks of
-// other machines speak for theirs. A machine that is gone as a whole is named by those whose messages it does
-// not acknowledge ([Note: silent hosts] in silent_peers.h), else by nobody but the launcher.
+// Each rank writes its actions to the RankBoard of its machine. It reads the board when it is late itself or
+// a process has died, so the rank at fault need not answer. One rank per machine reports for all ranks of the
+// machine. A machine that is down as a whole is named by the ranks whose messages it does not acknowledge
+// ([Note: silent hosts] in silent_peers.h), else only by the launcher.
 #pragma once
 
 #include <array>
@@ -30,25 +30,25 @@ class Watchdog {
  public:
   struct Options {
     std::shared_ptr<RankStatus> status;  // of this rank
-    double timeout_s = 0;                // 0: no limit; deaths are noticed all the same
-    double grace_s = 0;                  // after a report, for other machines that answer to report, too
-    std::string limit_note = {};         // beside the limit in messages: ", its default"
+    double timeout_s = 0;                // 0: no limit; deaths are still detected
+    double grace_s = 0;                  // delay after a report, so that other machines can report, too
+    std::string limit_note = {};         // appended to the limit in messages: ", its default"
     std::function<void(const std::string& message)> report;
-    std::function<void(const std::string& message)> end_job;  // from the watchdog's own thread
+    std::function<void(const std::string& message)> end_job;  // called from the watchdog's thread
   };
   /// Starts a thread that sleeps while all is well, once all ranks of the machine have entered the board.
-  /// Does nothing where another watchdog watches over the rank already.
+  /// Does nothing if the rank already has a watchdog.
   explicit Watchdog(Options options);
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
   ~Watchdog();
 
-  /// While it lives, something is in progress in which nothing may take longer than the timeout: neither it
-  /// nor a wait in it. "step 17, action 5 (Forward unit 3 micro-batch 1)". Scopes nest: the inner one counts.
+  /// Marks work in progress: "step 17, action 5 (Forward unit 3 micro-batch 1)". Neither the work nor a wait
+  /// in it may exceed the timeout. Scopes nest: the innermost counts.
   class Scope {
    public:
-    Scope(Watchdog* watchdog, std::string text);  // null: shows nothing
-    Scope(RankStatus* status, std::string text);  // whoever watches
+    Scope(Watchdog* watchdog, std::string text);  // null: no effect
+    Scope(RankStatus* status, std::string text);  // for any watchdog
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
     ~Scope();
@@ -57,21 +57,21 @@ class Watchdog {
     RankStatus* status_;
   };
 
-  /// Says which rank the current action waits for, to send or to receive; -1: no single one.
+  /// Sets the rank that the current action waits for, to send or to receive; -1: no single one.
   void wait_for(int rank) { options_.status->wait_for(rank); }
 
-  /// The limit from now on.
+  /// Sets the limit.
   void set_limit(double timeout_s, double grace_s, const std::string& note);
 
-  /// Parts of a run that may have tighter limits, learned from how long they took.
+  /// Parts of a run that may have tighter limits, learned from their durations.
   enum class Part : std::uint8_t { kStep, kEvaluation, kCheckpoint };
   static constexpr std::size_t kNumParts = 3;
-  /// A tighter limit, which holds in a TightScope; `note` says in messages where it comes from.
+  /// Sets a tighter limit, active in a TightScope; `note` gives its origin in messages.
   void set_tight_limit(Part part, double timeout_s, const std::string& note);
-  /// While it lives, the part's tighter limit holds, where there is one. Costs a store; scopes do not nest.
+  /// While it exists, the part's tighter limit applies, if set. Costs a store; scopes do not nest.
   class TightScope {
    public:
-    TightScope(Watchdog* watchdog, Part part) : watchdog_(watchdog) {  // null: changes nothing
+    TightScope(Watchdog* watchdog, Part part) : watchdog_(watchdog) {  // null: no effect
       if (watchdog_ != nullptr) watchdog_->part_ = static_cast<int>(part);
     }
     TightScope(const TightScope&) = delete;
@@ -84,7 +84,7 @@ class Watchdog {
     Watchdog* watchdog_;
   };
 
-  /// Seconds so far in which this process did not run: [Note: paused ranks]. Only where there is a limit.
+  /// Seconds in which this process was paused so far: [Note: paused ranks]. Only measured with a limit.
   double paused_s() const { return paused_s_; }
 
  private:
@@ -111,25 +111,25 @@ class Watchdog {
 
   const Options options_;
   mutable std::mutex mutex_;
-  Limit limit_;                                               // under the mutex
-  std::array<std::optional<Limit>, kNumParts> tight_limits_;  // likewise
-  std::atomic<int> part_ = kNoPart;                           // whose tight limit holds
+  Limit limit_;                                               // guarded by the mutex
+  std::array<std::optional<Limit>, kNumParts> tight_limits_;  // guarded by the mutex
+  std::atomic<int> part_ = kNoPart;                           // the part whose tight limit applies
   std::atomic<double> paused_s_ = 0;
-  std::deque<Pause> pauses_;  // the last ones
+  std::deque<Pause> pauses_;  // the latest
   std::vector<bool> known_;   // [slot on the board]
-  std::vector<int> watched_;  // slots of the processes that are watched
+  std::vector<int> watched_;  // slots of watched processes
   ProcessWatch processes_;
   std::atomic<bool> end_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;  // last: it uses all members above
 };
 
-/// Seconds in which ranks of other machines report, too, after one has.
+/// Seconds for ranks of other machines to report, after one has.
 double grace_for_machines(bool several);
 
 class Communicator;
 
-/// Watches over a rank among those of `comm`, whose abort ends the job; null where nobody could be named: one
-/// rank on this machine and no timeout, or ranks that show nothing.
+/// Creates a watchdog for this rank of `comm`; comm->abort() ends the job. Null if it could name no rank: one
+/// rank on this machine and no timeout, or ranks without a status.
 std::unique_ptr<Watchdog> watch_over(const std::shared_ptr<Communicator>& comm, double timeout_s);
 
 }  // namespace trireme

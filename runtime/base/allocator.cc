@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Holders that the message of a failed allocation names.
+// Number of holders in the message of a failed allocation.
 constexpr std::size_t kLargestHolders = 5;
 
 }  // namespace

@@ -1,11 +1,10 @@
-// Memory of one rank on one device, counted by what it is for.
+// Memory of one rank on one device, counted by category.
 //
 // [Note: memory accounting] Every buffer is rounded up to kAlignment bytes and charged to a category while it
-// is alive. The same block code runs on the `meta` device, whose source hands out addresses that are never
-// touched, so the prediction of `trireme plan` and the measurement of a run are sums over the same calls:
-// equal to the byte. Workspaces of libraries are a category of their own, outside of that promise. Freed
-// blocks may be kept by the source for reuse; that cache is reserved, not live, memory and is reported
-// separately.
+// is live. The same block code runs on the `meta` device, whose source returns addresses that are never
+// accessed. So the prediction of `trireme plan` and the measurement of a run are sums over the same calls,
+// and equal to the byte. Workspaces of libraries are a separate category, excluded from this guarantee. The
+// source may cache freed blocks for reuse. Cached bytes are reserved, not live, and are reported separately.
 #pragma once
 
 #include <array>
@@ -24,14 +23,14 @@ namespace trireme {
 
 enum class MemoryCategory : std::uint8_t {
   kParameters,     // fp32 masters and working copies
-  kGradients,      // parameter gradients, with the partial sums of accumulation
+  kGradients,      // parameter gradients, including partial sums of accumulation
   kOptimizer,      // moments and other per-parameter state
-  kActivations,    // outputs and saved tensors of ops, and gradients flowing between them
-  kCommunication,  // buffers that only exchange needs
-  kBatch,          // tokens, images, targets of the micro-batches
-  kHost,           // host memory in place of device memory: offloaded optimizer state
-  kData,           // host memory reserved for what data sets keep: decoded pictures
-  kWorkspace,      // scratch of kernels and libraries; not part of predicted == measured
+  kActivations,    // outputs and saved tensors of ops, and their gradients
+  kCommunication,  // communication buffers
+  kBatch,          // tokens, images and targets of the micro-batches
+  kHost,           // host memory that replaces device memory: offloaded optimizer state
+  kData,           // host memory reserved by data sets: decoded images
+  kWorkspace,      // scratch of kernels and libraries; excluded from predicted == measured
 };
 inline constexpr int kNumMemoryCategories = 9;
 
@@ -42,39 +41,39 @@ struct MemoryCounts {
   std::array<std::int64_t, kNumMemoryCategories> bytes{};
   std::int64_t& operator[](MemoryCategory c) { return bytes[static_cast<int>(c)]; }
   std::int64_t operator[](MemoryCategory c) const { return bytes[static_cast<int>(c)]; }
-  /// Sum over all categories but workspaces.
+  /// Sum over all categories except workspaces.
   std::int64_t total() const;
   std::int64_t with_workspaces() const { return total() + (*this)[MemoryCategory::kWorkspace]; }
   bool operator==(const MemoryCounts&) const = default;
 };
 
 struct MemoryStats {
-  MemoryCounts current;         // alive now
+  MemoryCounts current;         // live now
   MemoryCounts peak;            // each category's own peak
-  MemoryCounts at_peak;         // all categories at the moment when their total was largest
-  std::int64_t peak_total = 0;  // that total
-  // The same with workspaces, which take memory of the device, too. Predicted are those of attention on cuda
-  // alone.
+  MemoryCounts at_peak;         // all categories at the time of the largest total
+  std::int64_t peak_total = 0;  // the largest total
+  // The same with workspaces, which also use device memory. Only the workspaces of cuda attention
+  // are predicted.
   MemoryCounts at_device_peak;
   std::int64_t device_peak = 0;
 };
 
-/// The source of an allocator's bytes; a backend supplies one. Not thread-safe: Allocator locks.
+/// The source of an allocator's memory, supplied by a backend. Not thread-safe: Allocator locks.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
   /// `bytes` is a positive multiple of Allocator::kAlignment. Returns nullptr when the device is full.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void deallocate(void* data, std::size_t bytes) noexcept = 0;
-  /// Bytes held from the device, live or cached.
+  /// Bytes taken from the device, live or cached.
   virtual std::int64_t reserved_bytes() const = 0;
-  /// While on, allocate() hands out memory of a pool of its own: what is freed goes back to that pool only,
-  /// and the pool keeps its addresses until the end. For work that is recorded with its addresses and
-  /// replayed again; sources of backends that record nothing ignore it.
+  /// While on, allocate() uses a separate pool. Memory freed there returns to that pool only, and the pool
+  /// keeps its addresses until the end. Used for work that is recorded with its addresses and replayed.
+  /// Backends without recording ignore it.
   virtual void use_fixed_pool(bool /*on*/) {}
-  /// Gives back to the device what is cached. The device may have to finish all of its work first.
+  /// Returns cached memory to the device. The device may have to finish all of its work first.
   virtual void give_back() {}
-  /// While on, nothing goes back to the device; where it is full, allocate() returns nullptr.
+  /// While on, no memory is returned to the device. If the device is full, allocate() returns nullptr.
   virtual void keep(bool /*on*/) {}
 };
 
@@ -86,8 +85,8 @@ class Allocator {
             std::optional<std::int64_t> limit_bytes = std::nullopt);
 
   Device device() const { return device_; }
-  /// Throws Error(kOutOfMemory) with the bytes by category and the largest holders when the device or the
-  /// limit is exceeded. `origin` is the source file that asks (see memory_holders.h).
+  /// Throws Error(kOutOfMemory) with the bytes by category and the largest holders when the device is full or
+  /// the limit is exceeded. `origin` is the source file of the caller (see memory_holders.h).
   void* allocate(std::size_t bytes, MemoryCategory category, const char* origin = "");
   void deallocate(void* data, std::size_t bytes, MemoryCategory category) noexcept;
 
@@ -96,7 +95,7 @@ class Allocator {
   // See MemorySource.
   void use_fixed_pool(bool on);
   void give_back();
-  /// Starts a new measurement: peaks become what is alive now.
+  /// Starts a new measurement: sets all peaks to the current values.
   void reset_peak();
 
   /// Bytes charged for a request.
@@ -117,8 +116,9 @@ class Allocator {
   bool keeps_ = false;
 };
 
-/// While it lives, nothing goes back to the device, which might wait for the host then: while messages are
-/// under way whose peers wait for this rank. A device that is full is out of memory. Scopes do not nest.
+/// While it exists, no memory is returned to the device, because that may wait for the device. Used while
+/// messages are in flight whose peers wait for this rank. A full device is then out of memory at once. Scopes
+/// do not nest.
 class MemoryKeepScope {
  public:
   explicit MemoryKeepScope(Allocator& allocator) : allocator_(allocator) { allocator_.keep(true); }
@@ -130,7 +130,7 @@ class MemoryKeepScope {
   Allocator& allocator_;
 };
 
-/// While it lives, what is allocated has the holder `name`: a block, a group of parameters.
+/// While it exists, new allocations have the holder `name`: a block or a group of parameters.
 class MemoryHolderScope {
  public:
   MemoryHolderScope(Allocator& allocator, std::string_view name);

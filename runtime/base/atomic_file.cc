@@ -17,7 +17,7 @@ std::filesystem::path temporary_beside(const std::filesystem::path& path) {
   return path.parent_path() / fmt::format(".{}.tmp-{}", path.filename().string(), ::gettid());
 }
 
-/// Calls `write`, whose errors name the temporary; they are told of the file that was to be.
+/// Calls `write`. Its errors name the temporary file; they are rethrown with the name of the final file.
 template <class Write>
 auto naming(const std::filesystem::path& path, const std::filesystem::path& temporary, Write write) {
   try {
@@ -39,7 +39,7 @@ AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
   TRIREME_CHECK(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
                 "cannot write {}: something that is not a regular file has this name", path_.string());
   const std::filesystem::path temporary = temporary_beside(path_);
-  // A process that was killed and had our number may have left one.
+  // A killed process with the same thread number may have left one.
   std::filesystem::remove(temporary, error);
   writer_ = naming(path_, temporary,
                    [&] { return std::make_unique<FileWriter>(temporary, FileWriter::Mode::kCreateNew); });

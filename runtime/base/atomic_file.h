@@ -1,4 +1,4 @@
-// A file that appears whole or not at all: written under a temporary name beside its place, synced, renamed.
+// Atomic file creation: writes to a temporary file in the same folder, syncs, then renames it.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace trireme {
 class AtomicFile {
  public:
   /// Opens the temporary ".<name>.tmp-<thread>" in the same folder. Throws Error(kInvalidInput) when the
-  /// folder is missing or not writable, or when something that is not a regular file has the name;
+  /// folder is missing or not writable, or when `path` exists and is not a regular file. Throws
   /// Error(kRuntime) when the disk is full or fails.
   explicit AtomicFile(std::filesystem::path path);
   AtomicFile(const AtomicFile&) = delete;
@@ -23,8 +23,8 @@ class AtomicFile {
   const std::filesystem::path& path() const { return path_; }
   FileWriter& writer() { return *writer_; }
 
-  /// Syncs, renames to path() over what may be there, syncs the folder. Throws Error(kRuntime); then the
-  /// earlier file, if any, is still in place.
+  /// Syncs, renames to path(), replacing an existing file, and syncs the folder. Throws Error(kRuntime) and
+  /// then leaves the earlier file, if any, in place.
   void commit();
 
  private:

@@ -1,4 +1,4 @@
-// A reference-counted piece of an Allocator's memory. Copies share it; the last one gives it back.
+// A reference-counted allocation from an Allocator. Copies share it; the last one frees it.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class Buffer {
   void* data() const { return block_ ? block_->data : nullptr; }
   std::size_t size_bytes() const { return block_ ? block_->bytes : 0; }
   bool defined() const { return block_ != nullptr; }
-  /// Buffers that share the memory; with one, it may be written in place.
+  /// Number of buffers that share the memory; if 1, it may be written in place.
   long use_count() const { return block_.use_count(); }
   const Allocator& allocator() const { return *block_->allocator; }
 

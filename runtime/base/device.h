@@ -1,4 +1,4 @@
-// Names a device: which kind of backend, and which card of that kind.
+// A device: the type of backend, and the index of the card.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,12 @@ enum class DeviceType : std::uint8_t {
   kMeta,  // counts bytes and checks shapes, computes nothing, allocates nothing
 };
 
-/// The facts that everything above kernels/ may ask about a type of device, also where the build lacks its
-/// backend.
+/// Properties of a device type, available also when the build lacks its backend.
 struct DeviceTraits {
   std::string_view name;
-  bool host_memory;  // its memory is the host's, or counted as such
-  bool computes;     // false: results are never looked at
-  bool numbered;     // a machine has several, distinguished by Device::index
+  bool host_memory;  // its memory is host memory, or counted as host memory
+  bool computes;     // false: results are never read
+  bool numbered;     // a machine may have several, distinguished by Device::index
 };
 
 inline constexpr DeviceTraits kDeviceTraits[] = {

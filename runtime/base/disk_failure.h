@@ -1,4 +1,4 @@
-// Distinguishes a disk that is full or fails, which may recover, from a path that cannot be used.
+// Distinguishes a full or failing disk, which may recover, from an unusable path.
 #pragma once
 
 #include <string_view>
@@ -7,14 +7,14 @@
 
 namespace trireme {
 
-/// True of ENOSPC, EDQUOT, EIO and ESTALE: the same call may succeed later.
+/// True for ENOSPC, EDQUOT, EIO and ESTALE: the same call may succeed later.
 bool is_disk_failure(int error_number);
 
-/// The code of a file that cannot be made or opened: kRuntime for a disk failure, else kInvalidInput, because
-/// another path would do.
+/// Error code for a file that cannot be created or opened: kRuntime for a disk failure, else kInvalidInput,
+/// because another path would work.
 ErrorCode code_of_file_failure(int error_number);
 
-/// True if the system's words for a disk failure occur in `message`, which may be another process's.
+/// True if `message`, possibly from another process, contains the system's text for a disk failure.
 bool names_disk_failure(std::string_view message);
 
 }  // namespace trireme

@@ -1,4 +1,5 @@
-// Element types of tensors. The 8-bit floats are codes beside a scale: [Note: fp8] in runtime/base/fp8.h.
+// Element types of tensors. The 8-bit floats are codes with a separate scale: [Note: fp8] in
+// runtime/base/fp8.h.
 #pragma once
 
 #include <cstddef>

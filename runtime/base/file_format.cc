@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// `advice` has a place for the path.
+/// `advice` is a format string for the path.
 struct FormatTraits {
   FileFormat format;
   std::string_view name, advice;
@@ -65,7 +65,7 @@ constexpr Magic kMagics[] = {
     {"%PDF-"sv, FileFormat::kPdf},
 };
 
-/// The format of a zip archive, by the name of its first entry.
+/// The format of a zip archive, from the name of its first entry.
 FileFormat zip_format(std::string_view head) {
   constexpr std::size_t kNameLength = 26, kName = 30;
   if (head.size() < kName) return FileFormat::kZip;
@@ -79,7 +79,7 @@ FileFormat zip_format(std::string_view head) {
   return is_torch ? FileFormat::kPyTorch : FileFormat::kZip;
 }
 
-/// Protocol 2 to 5, and then an opcode that a checkpoint begins with.
+/// True for pickle protocols 2 to 5 followed by an opcode that a checkpoint can begin with.
 bool is_pickle(std::string_view head) {
   constexpr std::string_view kFirst =
       "\x8a}]()\x95\x8c"

@@ -1,5 +1,5 @@
-// Formats of files that are recognised by their first bytes, so that a file of another kind than expected is
-// refused by what it is.
+// File formats recognised by their first bytes, so that errors about an unexpected file name its actual
+// format.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@ namespace trireme {
 
 enum class FileFormat : std::uint8_t {
   kUnknown,
-  kPyTorch,  // torch.save: a zip archive of pickles, or a pickle alone
+  kPyTorch,  // torch.save: a zip archive of pickles, or a bare pickle
   kNumpy,    // .npy, .npz
   kGguf,
   kHdf5,
-  kGitLfsPointer,  // what a clone without Git LFS has in place of a file
+  kGitLfsPointer,  // the placeholder in a clone made without Git LFS
   kHtml,
   kGzip,
   kZstandard,
@@ -28,15 +28,13 @@ enum class FileFormat : std::uint8_t {
   kPdf,
 };
 
-/// The format of a file that begins with `bytes`; the first 512 are enough.
+/// The format of a file that begins with `bytes`; the first 512 bytes are enough.
 FileFormat recognise_format(std::span<const std::byte> bytes);
 
 /// "a Git LFS pointer"; empty for kUnknown.
 std::string_view name_of(FileFormat format);
 
-/// What to do about a file that should hold text, tokens or weights and is of this format: "run `git lfs
-/// pull`
-/// ...". Empty for kUnknown.
+/// Advice for a file of this format where text, tokens or weights were expected: "run `git lfs pull` ...".
 std::string advice_for(FileFormat format, const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -1,5 +1,4 @@
-// The identity and state of a named file: tells a file that was replaced or written from the one
-// before.
+// The identity and state of a named file, to detect that it was replaced or written.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,10 +13,10 @@ namespace trireme {
 struct FileIdentity {
   std::uint64_t device = 0, inode = 0;
   std::int64_t bytes = 0;
-  std::int64_t modified_ns = 0;  // since 1970, as the file system keeps it
+  std::int64_t modified_ns = 0;  // since 1970, as stored by the file system
 
-  /// Of what `path` names, through symbolic links; empty where there is nothing. Another failure of the
-  /// system gives `before`: a network that is down for a moment is no other file.
+  /// Identity of the file at `path`, following symbolic links; empty if it does not exist. Other system
+  /// errors return `before`: a network that is down for a moment does not change a file.
   static std::optional<FileIdentity> of(const std::filesystem::path& path,
                                         const std::optional<FileIdentity>& before = std::nullopt);
   static FileIdentity of(const struct stat& info);
@@ -28,7 +27,7 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 
-/// The difference as the end of a sentence: "was replaced by another file". Empty without one.
+/// The difference as the end of a sentence: "was replaced by another file". Empty if there is none.
 std::string describe_change(const FileIdentity& before, const std::optional<FileIdentity>& now);
 
 }  // namespace trireme

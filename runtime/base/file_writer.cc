@@ -22,7 +22,7 @@ void sync_path(const std::filesystem::path& path, const char* what, int flags) {
   const int result = ::fsync(fd);
   const int error_number = errno;
   ::close(fd);
-  // EINVAL: the file system cannot sync this.
+  // EINVAL: the file system does not support sync here.
   if (result != 0 && error_number != EINVAL)
     throw Error(ErrorCode::kRuntime, "cannot sync {} {}: {}", what, path.string(),
                 std::strerror(error_number));
@@ -75,7 +75,7 @@ void FileWriter::flush() {
 
 void FileWriter::sync() {
   flush();
-  // EINVAL: a device or pipe that has nothing to sync.
+  // EINVAL: devices and pipes do not support sync.
   if (::fsync(fd_) != 0 && errno != EINVAL) fail("sync", errno);
 }
 

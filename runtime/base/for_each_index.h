@@ -1,5 +1,4 @@
-// A loop whose rounds are independent, by several threads. For work on the host beside training: kernels have
-// their own.
+// A parallel loop over independent iterations. For host work beside training; kernels have their own loops.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +10,8 @@
 
 namespace trireme {
 
-/// Calls do_one(i) for each i below `count`, in no order, by up to `threads` threads of which the caller is
-/// one. `do_one` does not throw.
+/// Calls do_one(i) for each i below `count`, in any order, on up to `threads` threads including the caller.
+/// `do_one` must not throw.
 template <class DoOne>
 void for_each_index(std::size_t count, int threads, const DoOne& do_one) {
   std::atomic<std::size_t> next = 0;
@@ -24,7 +23,7 @@ void for_each_index(std::size_t count, int threads, const DoOne& do_one) {
   others.reserve(num_threads);
   try {
     while (others.size() + 1 < num_threads) others.emplace_back(work);
-  } catch (const std::system_error&) {  // as many as there are do all of it
+  } catch (const std::system_error&) {  // the threads already started do all of the work
   }
   work();
 }

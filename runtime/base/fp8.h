@@ -1,24 +1,28 @@
-// The two 8-bit formats of the OCP specification (OFP8, 2023), and the scale of a tensor in them: for every
-// backend, so that all of them give the same bits.
+// The two 8-bit formats of the OCP specification (OFP8, 2023) and the scale of a tensor. Shared by all
+// backends, so that all give the same bits.
 //
 // [Note: fp8] With precision mode fp8 the products of a block's linear layers read 8 bits:
 //     forward         y  = x w^T    x and w in e4m3 (4 exponent bits, 3 of mantissa, up to 448)
 //     input gradient  dx = dy w     dy in e5m2 (5 exponent bits, 2 of mantissa, up to 57344)
 //     weight gradient dw = dy^T x
-// summed in fp32. All else is as in bf16: norms, attention, the product that makes logits, biases and their
-// gradients, results of products, masters. What takes part is ParameterSpec::allows_fp8.
-//   A tensor t is held as codes q = round(t s) and 1/s. The scale s is the largest power of two for which
-// amax s is at most the format's largest number, amax being the largest magnitude of the last steps: delayed
-// scaling (NVIDIA's Transformer Engine). Each operand of each weight has a history of kFp8History maxima, the
-// newest first. In a step every micro-batch leaves the maximum of its tensor; at the end of the step the
-// largest of all micro-batches enters the history. A maximum has the same bits in any order and the history
-// stays as it is during a step, so scales are equal on every layout, and in recompute. In a skipped step the
-// history stays. While it is empty (all zeros: in the first step) a tensor's own maximum stands in.
-//   Scaling by a power of two rounds nothing, so a product of codes times both 1/s is the product of the
-// numbers that the codes stand for, whether the factors come before the sum or after it.
-//   Rounding is to nearest, ties to even. What is finite saturates: it is clipped, and StepResult counts the
-// tensors. What is not finite stays so (e4m3 has no infinity: NaN), so that a step which overflows bf16 is
-// skipped as in bf16.
+// summed in fp32. Everything else is as in bf16: norms, attention, the product that computes logits, biases
+// and their gradients, results of products, masters. ParameterSpec::allows_fp8 selects the weights.
+//
+// A tensor t is held as codes q = round(t s) and 1/s. The scale s is the largest power of two for which
+// amax * s is at most the format's largest number. amax is the largest magnitude of the last steps: delayed
+// scaling (NVIDIA's Transformer Engine). Each operand of each weight has a history of kFp8History maxima,
+// newest first. In a step every micro-batch records the maximum of its tensor. At the end of the step the
+// largest over all micro-batches enters the history. A maximum has the same bits in any order, and the
+// history does not change during a step, so scales are equal on every layout and in recompute. A skipped step
+// leaves the history unchanged. While the history is empty (all zeros: in the first step) a tensor's own
+// maximum is used.
+//
+// Scaling by a power of two is exact, so the product of codes times both 1/s is the product of the
+// represented numbers, whether the factors are applied before the sum or after it.
+//
+// Rounding is to nearest, ties to even. Finite values saturate: they are clipped, and StepResult counts the
+// clipped tensors. Non-finite values stay non-finite (e4m3 has no infinity: NaN), so that a step which
+// overflows bf16 is skipped as in bf16.
 #pragma once
 
 #include <cstdint>
@@ -33,9 +37,11 @@
 
 namespace trireme {
 
-/// Maxima that a scale looks at. With the one that set the scale of the last step they fill a cache line.
+/// Number of maxima in a scale's history. With the maximum that set the last step's scale they fill a cache
+/// line.
 inline constexpr int kFp8History = 15;
-/// Floats of a history: the maxima, newest first, then the largest of them before the last step (0: none).
+/// Floats of a history: the maxima, newest first, then the maximum that set the scale of the last step (0:
+/// none).
 inline constexpr int kFp8HistoryElems = kFp8History + 1;
 
 struct Fp8Format {
@@ -78,7 +84,7 @@ TRIREME_ANY_DEVICE constexpr std::uint8_t fp8_of(float x, Fp8Format format) {
   const std::uint32_t smallest_normal = static_cast<std::uint32_t>(128 - format.bias) << 23;
   std::uint32_t code = 0;
   if (magnitude < smallest_normal) {
-    // The last bit of this number is worth a step of the subnormal codes.
+    // The last bit of this number equals one step of the subnormal codes.
     const float base = power_of_two(24 - format.bias - format.mantissa_bits);
     code = fp8_detail::word_of(fp8_detail::float_of(magnitude) + base) - fp8_detail::word_of(base);
   } else {
@@ -88,7 +94,7 @@ TRIREME_ANY_DEVICE constexpr std::uint8_t fp8_of(float x, Fp8Format format) {
   return static_cast<std::uint8_t>(sign | (code > format.largest ? format.largest : code));
 }
 
-/// What a code stands for.
+/// The value of a code.
 TRIREME_ANY_DEVICE constexpr float float_of_fp8(std::uint8_t code, Fp8Format format) {
   const std::uint32_t magnitude = code & 0x7Fu, sign = (code & 0x80u) << 24;
   if (magnitude > format.largest) {
@@ -110,8 +116,8 @@ TRIREME_ANY_DEVICE constexpr int fp8_ceiling(float amax) {
   return static_cast<int>(word >> 23) - 126 + ((word & 0x7FFFFFu) > 0x600000u ? 1 : 0);
 }
 
-/// The k of the scale 2^k. 0 where amax is 0 or not finite. It stays within +-60, so that neither a scale nor
-/// the product of two leaves fp32's range.
+/// The k of the scale 2^k; 0 if amax is 0 or not finite. Clamped to +-60, so that neither a scale nor the
+/// product of two leaves fp32's range.
 TRIREME_ANY_DEVICE constexpr int fp8_scale_exponent(float amax, Fp8Format format) {
   constexpr int kLimit = 60;
   if (!(amax > 0.0f && amax < power_of_two(127) * 2.0f)) return 0;
@@ -119,8 +125,8 @@ TRIREME_ANY_DEVICE constexpr int fp8_scale_exponent(float amax, Fp8Format format
   return k > kLimit ? kLimit : k < -kLimit ? -kLimit : k;
 }
 
-/// True where a tensor with maximum `amax` lost something in a step whose scale was set by `reference` (0: by
-/// amax itself), whichever the format.
+/// True if a tensor with maximum `amax` was clipped in a step whose scale was set by `reference` (0: by amax
+/// itself). Holds for both formats.
 TRIREME_ANY_DEVICE constexpr bool fp8_was_clipped(float amax, float reference) {
   return reference > 0.0f && amax > reference &&
          fp8_scale_exponent(amax, kE5m2) < fp8_scale_exponent(reference, kE5m2);
@@ -133,7 +139,7 @@ TRIREME_ANY_DEVICE constexpr float fp8_reference(const float* history) {
   return largest;
 }
 
-/// A step later: `amax` enters, the oldest leaves. True where the step was clipped.
+/// Shifts the history by one step: `amax` enters, the oldest leaves. Returns true if the step was clipped.
 TRIREME_ANY_DEVICE constexpr bool fp8_move_history(float* history, float amax) {
   const float reference = fp8_reference(history);
   for (int i = kFp8History - 1; i > 0; --i) history[i] = history[i - 1];

@@ -15,7 +15,7 @@ void log_warning(std::string_view message) {
 void log_error(std::string_view message) noexcept {
   try {
     spdlog::error("{}", terminal_text(message));
-  } catch (...) {  // a destructor may be reporting: nothing more can be done
+  } catch (...) {  // possibly called from a destructor: nothing more can be done
   }
 }
 

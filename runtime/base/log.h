@@ -1,5 +1,5 @@
-// Messages to the person running the job. Goes to spdlog's default logger, which the launcher sets up;
-// libraries log rarely: a slower path taken, a destructor that failed.
+// Messages to the person running the job, through spdlog's default logger, which the launcher configures.
+// Libraries log rarely: a slower path taken, a destructor that failed.
 #pragma once
 
 #include <string_view>

@@ -14,7 +14,7 @@ namespace trireme {
 MappedFile::MappedFile(const std::filesystem::path& path, const char* what) : path_(path) {
   const RegularFile file(path, what);
   size_ = file.size();
-  if (size_ == 0) return;  // mmap refuses an empty range
+  if (size_ == 0) return;  // mmap rejects an empty range
   void* data = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, file.descriptor(), 0);
   TRIREME_CHECK(data != MAP_FAILED, "cannot map {} {} of {} bytes: {}", what, path.string(), size_,
                 std::strerror(errno));

@@ -1,4 +1,4 @@
-// A file seen as read-only memory, shared with every process that maps it. Move-only.
+// A file mapped as read-only memory, shared with all processes that map it. Move-only.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ class MappedFile {
  public:
   MappedFile() = default;
   /// Maps the whole file. `what` names its role in messages ("token file"). The file must not shrink while
-  /// it is mapped (replace files by renaming, as AtomicFile does). Throws Error(kInvalidInput) when the file
-  /// is missing, cannot be read or is not a regular file.
+  /// mapped (replace files by renaming, as AtomicFile does). Throws Error(kInvalidInput) when the file is
+  /// missing, cannot be read or is not a regular file.
   MappedFile(const std::filesystem::path& path, const char* what);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-/// "attention" of ".../runtime/ops/attention.cc".
+/// The stem of a path: "attention" for ".../runtime/ops/attention.cc".
 std::string_view stem(std::string_view path) {
   if (const auto slash = path.rfind('/'); slash != std::string_view::npos) path.remove_prefix(slash + 1);
   return path.substr(0, path.rfind('.'));

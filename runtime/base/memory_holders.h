@@ -1,9 +1,8 @@
-// The holders of an allocator's memory: what the message of an allocation that fails says beyond the
-// categories.
+// The holders of an allocator's memory, for the message of a failed allocation.
 //
-// A piece of memory has a holder, such as a block or a group of parameters, which is whatever scope the
-// allocator is in (MemoryHolderScope in allocator.h), and an origin: the source file that asked. Files are
-// named for their op, so the origin of an activation is its op.
+// Each allocation has a holder and an origin. The holder, such as a block or a group of parameters, is the
+// current scope of the allocator (MemoryHolderScope in allocator.h). The origin is the source file of the
+// caller. Files are named for their op, so the origin of an activation is its op.
 #pragma once
 
 #include <cstddef>
@@ -20,18 +19,18 @@ enum class MemoryCategory : std::uint8_t;
 /// Not thread-safe: Allocator locks.
 class MemoryHolders {
  public:
-  /// Names the holder of what is added from now on; returns the name before, for restore().
+  /// Names the holder of allocations from now on. Returns the previous name, for restore().
   const std::string* enter(std::string_view holder);
   void restore(const std::string* holder) { current_ = holder; }
 
-  /// `origin` is the path of a source file, a literal, or empty.
+  /// `origin` is the path of a source file, a string literal, or empty.
   void add(const void* data, std::size_t bytes, MemoryCategory category, const char* origin);
   void remove(const void* data);
 
-  /// "activations of blocks.3 (attention)": what would be added now.
+  /// "activations of blocks.3 (attention)": the description of an allocation made now.
   std::string describe(MemoryCategory category, const char* origin) const;
   /// The `count` largest holders: "gradients of blocks.0 (grad_accumulator) 12.00 MiB, ..."; empty when
-  /// nothing is alive.
+  /// nothing is live.
   std::string describe_largest(std::size_t count) const;
 
  private:
@@ -42,8 +41,8 @@ class MemoryHolders {
     const char* origin = "";
   };
 
-  std::map<std::string, int, std::less<>> names_;  // their addresses stay
-  const std::string* current_ = nullptr;           // null: nobody
+  std::map<std::string, int, std::less<>> names_;  // their addresses are stable
+  const std::string* current_ = nullptr;           // null: no holder
   std::unordered_map<const void*, Piece> alive_;
 };
 

@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-/// The position behind a string that begins at `begin` and ends with the quote it begins with.
+/// The position after the string that begins at `begin`, closed by its opening quote character.
 std::size_t skip_json_string(std::string_view text, std::size_t begin) {
   for (std::size_t i = begin + 1; i < text.size(); ++i) {
     if (text[i] == '\\') {
@@ -30,7 +30,7 @@ std::size_t count_outside_strings(std::string_view text, char wanted) {
   return count;
 }
 
-/// The position behind a string of TOML: "basic", 'literal', or either with three quotes over several lines.
+/// The position after a TOML string: "basic", 'literal', or either in triple quotes over several lines.
 std::size_t skip_toml_string(std::string_view text, std::size_t begin) {
   const char quote = text[begin];
   const auto quotes_at = [&](std::size_t at) {
@@ -45,10 +45,10 @@ std::size_t skip_toml_string(std::string_view text, std::size_t begin) {
     } else if (text[i] == quote) {
       const std::size_t count = quotes_at(i);
       if (!several_lines) return i + 1;
-      i += std::min<std::size_t>(count, 5);  // up to two belong to the text
+      i += std::min<std::size_t>(count, 5);  // up to two quotes belong to the text
       if (count >= 3) return i;
     } else if (text[i] == '\n' && !several_lines) {
-      return i;  // an error that the parser will name
+      return i;  // an error that the parser will report
     } else {
       ++i;
     }
@@ -56,7 +56,7 @@ std::size_t skip_toml_string(std::string_view text, std::size_t begin) {
   return text.size();
 }
 
-/// The most brackets and braces that were open at once.
+/// Counts the maximum number of brackets and braces open at once.
 class Brackets {
  public:
   void see(char c) {
@@ -105,7 +105,7 @@ int toml_nesting(std::string_view text) {
       continue;
     }
     brackets.see(c);
-    // A key ends at any of these. A number between them has one dot at most.
+    // A key ends at any of these characters. A number between them has at most one dot.
     if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos) dots = 0;
     if (c == '.') most_dots = std::max(most_dots, ++dots);
     ++i;

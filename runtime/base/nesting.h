@@ -1,8 +1,8 @@
-// The depth of nested text, found without recursion before a parser sees it.
+// The nesting depth of a text, computed without recursion before it is parsed.
 //
-// [Note: nesting] Parsers of JSON and TOML build trees, and walking, copying or destroying a tree recurses: a
-// file of 100 kB that is nothing but brackets or dots ends the process where its stack ends. No file of ours
-// needs more than a handful of levels, so deeper ones are refused before they are parsed.
+// [Note: nesting] Parsers of JSON and TOML build trees, and walking, copying or destroying a tree recurses. A
+// file of 100 kB of brackets or dots overflows the stack and ends the process. Our files need only a few
+// levels, so deeper ones are rejected before they are parsed.
 #pragma once
 
 #include <cstddef>
@@ -10,21 +10,21 @@
 
 namespace trireme {
 
-/// Of files that are read here; the deepest that is written has 5 levels.
+/// Limit for files read here; the deepest file written here has 5 levels.
 inline constexpr int kMaxNesting = 32;
 
-/// The most brackets and braces that are open at once, strings left out. Text that is not JSON gives a
-/// number, too: up to its first error it is counted as the parser sees it.
+/// The maximum number of brackets and braces open at once, outside strings. In invalid JSON the count is the
+/// parser's up to the first error.
 int json_nesting(std::string_view text);
 
-/// The values of all arrays and objects, as far as commas show them.
+/// The number of values in all arrays and objects, estimated from commas.
 std::size_t json_items(std::string_view text);
 
-/// The names of all objects, as far as colons show them.
+/// The number of names in all objects, estimated from colons.
 std::size_t json_names(std::string_view text);
 
-/// The larger of the most brackets and braces that are open at once, and the most dots in one key; strings
-/// and comments left out.
+/// The larger of two maxima: brackets and braces open at once, and dots in one key. Strings and comments are
+/// skipped.
 int toml_nesting(std::string_view text);
 
 }  // namespace trireme

@@ -35,7 +35,7 @@ RegularFile::RegularFile(const std::filesystem::path& path, const char* what) {
     reason = describe_kind(info.st_mode);
   }
   if (!reason.empty()) {
-    ::close(fd_);  // no destructor runs for what was not constructed
+    ::close(fd_);  // no destructor runs for an object whose constructor throws
     throw Error(ErrorCode::kInvalidInput, "cannot read the {} {}: {}", what, path.string(), reason);
   }
   size_ = static_cast<std::size_t>(info.st_size);
@@ -58,7 +58,7 @@ std::string read_text_file(const TextFile& file) {
   const std::string name = file.path.string();
   TRIREME_CHECK(opened.size() <= file.max_bytes, "the {} {} has {} bytes, more than the {} that one can have",
                 file.what, name, opened.size(), file.max_bytes);
-  // The size is a first guess: files of /proc say 0, and others may grow while they are read.
+  // The size is a first guess: files of /proc report 0, and others may grow while being read.
   constexpr std::size_t kPiece = 1 << 16;
   std::string text;
   for (std::size_t used = 0;;) {

@@ -1,4 +1,4 @@
-// A regular file opened for reading: what every reader of input begins with.
+// A regular file opened for reading: the first step of every reader of input.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Owns a descriptor. Opening never waits: a pipe without a writer is refused like any other special file.
+/// Owns a descriptor. Opening never blocks: a pipe without a writer is rejected like any other special file.
 class RegularFile {
  public:
   /// `what` names its role in messages ("token file"). Throws Error(kInvalidInput) when the file is missing,
@@ -18,7 +18,7 @@ class RegularFile {
   ~RegularFile();
 
   int descriptor() const { return fd_; }
-  /// Bytes when it was opened.
+  /// Size in bytes when opened.
   std::size_t size() const { return size_; }
 
  private:
@@ -26,19 +26,18 @@ class RegularFile {
   std::size_t size_ = 0;
 };
 
-/// "data/a.bin does not exist (working directory: /jobs)", for a relative path; an absolute one stands
-/// alone.
+/// "data/a.bin does not exist (working directory: /jobs)". Without the directory for an absolute path.
 std::string describe_missing(const std::filesystem::path& path);
 
-/// A file that is read into memory whole.
+/// A file to read into memory as a whole.
 struct TextFile {
   std::filesystem::path path;
   const char* what = "file";  // its role in messages: "job file"
-  std::size_t max_bytes = 0;  // more is none of ours, whatever it is
+  std::size_t max_bytes = 0;  // larger files are rejected
 };
 
-/// Throws Error(kInvalidInput), like RegularFile, and when the file has more than `max_bytes`, of which no
-/// more are read.
+/// Throws Error(kInvalidInput) like RegularFile, and when the file has more than `max_bytes`; reading stops
+/// there.
 std::string read_text_file(const TextFile& file);
 
 }  // namespace trireme

@@ -1,8 +1,8 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011).
 //
-// [Note: random numbers] A draw is a pure function of (seed, step, global sample, block, op, element): it
-// does not depend on ranks, micro-batches, threads or the order of evaluation, so a mask can be drawn again
-// in backward and recompute instead of being stored, and every layout sees the same numbers.
+// [Note: random numbers] A draw is a pure function of (seed, step, global sample, block, op, element). It
+// does not depend on ranks, micro-batches, threads or the order of evaluation. So backward and recompute draw
+// a mask again instead of storing it, and every layout gets the same numbers.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ namespace trireme {
 
 using Philox4 = std::array<std::uint32_t, 4>;
 
-/// The four words of the block `counter` under `key`.
+/// The four words of block `counter` under `key`.
 TRIREME_HOST_DEVICE constexpr Philox4 philox4x32(Philox4 counter, std::array<std::uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
@@ -31,14 +31,13 @@ TRIREME_HOST_DEVICE constexpr Philox4 philox4x32(Philox4 counter, std::array<std
   return counter;
 }
 
-/// The key that all draws of one op in one forward share.
+/// The key shared by all draws of one op in one forward.
 struct RngKey {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint16_t block = 0;
   std::uint16_t op = 0;
-  const std::uint32_t* device_step = nullptr;  // where kernels find the step, in place of `step`: recorded
-                                               // work runs in many steps
+  const std::uint32_t* device_step = nullptr;  // if set, replaces `step`: recorded work runs in many steps
 
   /// Words for elements 4*group .. 4*group+3 of global sample `sample`.
   TRIREME_HOST_DEVICE constexpr Philox4 draw(std::uint32_t sample, std::uint32_t group) const {

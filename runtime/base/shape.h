@@ -11,7 +11,7 @@ namespace trireme {
 class Shape {
  public:
   static constexpr int kMaxRank = 6;
-  /// More elements than this are refused: their bytes must not overflow.
+  /// Maximum number of elements, so that byte counts cannot overflow.
   static constexpr std::int64_t kMaxElems = std::int64_t{1} << 56;
 
   Shape() = default;  // rank 0: a scalar, one element
@@ -23,9 +23,9 @@ class Shape {
   std::int64_t operator[](int i) const { return dim(i); }
   /// Number of elements; 1 for a scalar. Throws Error above kMaxElems.
   std::int64_t num_elems() const;
-  /// Number of elements of all dims but the last; 1 for rank <= 1.
+  /// Number of elements of all dims except the last; 1 for rank <= 1.
   std::int64_t num_rows() const;
-  /// [extent, *this]: a batch of such samples. Throws when kMaxRank would be exceeded.
+  /// [extent, *this]: the shape of a batch of samples of this shape. Throws above kMaxRank.
   Shape batched(std::int64_t extent) const;
   /// The same shape with another last extent.
   Shape with_last(std::int64_t extent) const;

@@ -1,6 +1,6 @@
-// Non-owning views of contiguous row-major memory: what kernels see.
+// Non-owning views of contiguous row-major memory, the arguments of kernels.
 //
-// A view of the meta device has an address, which code compares and passes on, and no elements.
+// A view on the meta device has an address, for comparing and passing on, but no elements.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// The first address of the meta device. No process and no card maps addresses so high.
+/// The first address of the meta device. No process and no card maps addresses this high.
 inline constexpr std::uintptr_t kFirstMetaAddress = std::uintptr_t{1} << 60;
 inline bool is_meta_address(const void* data) {
   return reinterpret_cast<std::uintptr_t>(data) >= kFirstMetaAddress;

@@ -11,11 +11,11 @@ namespace {
 
 struct CodePoint {
   char32_t value = 0;
-  std::size_t bytes = 0;  // 0: no UTF-8
+  std::size_t bytes = 0;  // 0: invalid UTF-8
 };
 
-/// The first code point of a text that is not empty. Overlong forms, surrogates and values above U+10FFFF are
-/// no UTF-8.
+/// The first code point of a non-empty text. Overlong forms, surrogates and values above U+10FFFF are
+/// invalid.
 CodePoint first_code_point(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

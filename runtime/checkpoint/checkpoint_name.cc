@@ -44,7 +44,7 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view name) {
   if (error != std::errc()) return std::nullopt;
   rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
   if (rest.starts_with('-')) result.mark = rest.substr(1);
-  // A name that does not come back as it was ("step-10", "step-000010-copy") has another origin.
+  // A name that does not round-trip ("step-10", "step-000010-copy") is not ours.
   if ((result.kind == CheckpointName::Kind::kFinal) != result.mark.empty()) return std::nullopt;
   return result.to_string() == name && result.step >= 0 ? std::optional(result) : std::nullopt;
 }

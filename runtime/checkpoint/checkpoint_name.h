@@ -1,4 +1,4 @@
-// Names of entries in a folder of checkpoints (see [Note: whole checkpoints]).
+// Names of folders in a folder of checkpoints (see [Note: whole checkpoints]).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct CheckpointName {
   std::string to_string() const;
 };
 
-/// nullopt for names that are not ours.
+/// nullopt for names in another format.
 std::optional<CheckpointName> parse_checkpoint_name(std::string_view name);
 
 }  // namespace trireme

@@ -24,7 +24,7 @@ struct Entry {
   fs::path path;
 };
 
-/// The entries of `root` that are ours: highest step first, and of one step the final one first.
+/// The checkpoint folders in `root`: highest step first, and for one step the final one first.
 std::vector<Entry> list_entries(const fs::path& root) {
   std::vector<Entry> entries;
   std::error_code error;
@@ -32,7 +32,7 @@ std::vector<Entry> list_entries(const fs::path& root) {
     if (auto name = parse_checkpoint_name(file->path().filename().string()))
       entries.push_back({std::move(*name), file->path()});
   }
-  // An obstacle to the folder around it is reported by whoever makes that one.
+  // A problem with the parent folder is reported when that folder is created.
   const bool absent = error == std::errc::no_such_file_or_directory || !fs::is_directory(root.parent_path());
   TRIREME_CHECK(!error || absent, "cannot list checkpoint folder {}: {}", root.string(), error.message());
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
@@ -41,7 +41,7 @@ std::vector<Entry> list_entries(const fs::path& root) {
   return entries;
 }
 
-/// Nothing in it has changed for an hour: whoever wrote it, on whatever host, has stopped.
+/// True if nothing in it has changed for an hour: its writer, on any host, has stopped.
 bool is_abandoned(const fs::path& folder) {
   std::error_code error;
   auto newest = fs::last_write_time(folder, error);
@@ -60,7 +60,7 @@ bool is_remains(const Entry& entry) {
   return state == WriterState::kDead || (state == WriterState::kUnknown && is_abandoned(entry.path));
 }
 
-/// Calls `visit` for whole checkpoints, highest step first, each step once, until it returns false.
+/// Calls `visit` for complete checkpoints, highest step first, one per step, until it returns false.
 void visit_whole(const fs::path& root, Verify verify, const std::function<bool(Checkpoint)>& visit) {
   std::int64_t last_step = -1;
   for (const Entry& entry : list_entries(root)) {
@@ -118,7 +118,7 @@ void CheckpointStore::clear_remains() {
     if (!is_remains(entry)) continue;
     const fs::path target = folder_of(entry.name.step);
     if (entry.name.kind == Kind::kReplaced && !fs::exists(target)) {
-      // Its writer died between two renames: put it back.
+      // The writer died between two renames: restore the old checkpoint.
       std::error_code error;
       fs::rename(entry.path, target, error);
       TRIREME_CHECK(!error, "cannot rename {} to {}: {}", entry.path.string(), target.string(),
@@ -158,7 +158,7 @@ void CheckpointStore::prune(std::int64_t keep, Verify verify) {
   TRIREME_CHECK(keep >= 1, "at least one checkpoint must be kept, not {}", keep);
   const std::vector<Checkpoint> all = list(verify);
   for (std::size_t i = static_cast<std::size_t>(keep); i < all.size(); ++i) {
-    // Renamed first: a kill half-way must not leave what looks like a damaged checkpoint.
+    // Renamed before removal: a kill half-way must not leave a folder that looks like a damaged checkpoint.
     const CheckpointName hidden{.kind = Kind::kRemoved, .step = all[i].manifest.step, .mark = writer_mark()};
     const fs::path removed = root_ / hidden.to_string();
     std::error_code error;

@@ -16,8 +16,8 @@ constexpr FloatFormat kFormats[] = {
     {DType::kBFloat16, "BF16", "bfloat16", 0x1.FFp127f},
 };
 
-constexpr std::uint32_t kRebias = (127 - 15) << 23;             // of fp16's exponents
-constexpr std::uint32_t kSmallestNormal = kRebias + (1 << 23);  // fp16's, as fp32
+constexpr std::uint32_t kRebias = (127 - 15) << 23;  // difference of the exponent biases of fp32 and fp16
+constexpr std::uint32_t kSmallestNormal = kRebias + (1 << 23);  // the smallest normal fp16, as fp32
 constexpr std::uint32_t kBeyondFp16 = 0x47800000u;              // 65536
 constexpr std::uint32_t kInfinity = 0x7F800000u;
 constexpr float kDenormalUnit = 0x1p-24f;
@@ -36,7 +36,7 @@ float float_of_fp16(std::uint16_t bits) {
   return std::bit_cast<float>(((magnitude << 13) + kRebias + special) | sign);
 }
 
-/// `word` without its last `dropped` bits, to nearest, ties to even.
+/// `word` without its last `dropped` bits, rounded to nearest, ties to even.
 std::uint32_t rounded(std::uint32_t word, int dropped) {
   return (word + ((1u << (dropped - 1)) - 1) + ((word >> dropped) & 1u)) >> dropped;
 }
@@ -57,7 +57,7 @@ std::uint16_t fp16_of(float value) {
     result = 0x7C00u;
   } else if (magnitude >= kSmallestNormal) {
     result = rounded(magnitude - kRebias, 13);
-  } else {  // the sum's last bit is worth one unit of the denormals
+  } else {  // one unit of the denormals equals the last bit of the sum
     result = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3F000000u;
   }
   return static_cast<std::uint16_t>(result | sign);

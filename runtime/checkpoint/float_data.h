@@ -1,5 +1,4 @@
-// Data of safetensors in the formats of floats that weights come in, to fp32 and back, whatever its
-// alignment.
+// Conversion of safetensors data between fp32, fp16 or bf16 and fp32, at any alignment.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +16,20 @@ struct FloatFormat {
   DType dtype;
   std::string_view safetensors_name;  // "BF16"
   std::string_view torch_name;        // "bfloat16"
-  float first_infinite;               // the least number of fp32 that becomes infinite
+  float first_infinite;               // the smallest fp32 number that rounds to infinity
 };
 
-/// Of fp32, fp16 and bf16. Throws Error(kUnsupported) for others.
+/// The format of fp32, fp16 or bf16. Throws Error(kUnsupported) for others.
 const FloatFormat& float_format(DType dtype);
 
-/// True for the spellings of these three.
+/// True if the entry's dtype is one of these three.
 bool is_float_data(const SafetensorsEntry& entry);
 
-/// Elements [first, first + out.size()) of a flat tensor, exactly. The tensor is_float_data() and has them.
+/// Elements [first, first + out.size()) of a flat tensor, converted exactly. Requires is_float_data() and a
+/// range within the tensor.
 void copy_as_floats(const SafetensorsTensor& tensor, std::uint64_t first, std::span<float> out);
 
-/// Appends `values`, rounded to nearest, ties to even; what `dtype` cannot hold becomes infinite.
+/// Appends `values`, rounded to nearest, ties to even; values out of range of `dtype` become infinite.
 void append_rounded(std::span<const float> values, DType dtype, std::vector<std::byte>& out);
 
 }  // namespace trireme

@@ -13,11 +13,11 @@ static_assert(std::endian::native == std::endian::little, "hashes of state are c
 
 constexpr std::size_t kNumLanes = 8;
 constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15u;  // 2^64 / golden ratio, odd
-constexpr std::uint64_t kByteStream = 0x6279746573u;        // "bytes"; those of callers are small numbers
+constexpr std::uint64_t kByteStream = 0x6279746573u;        // "bytes"; callers' streams are small numbers
 
 __extension__ using uint128 = unsigned __int128;
 
-/// Both halves of the product with kMultiplier, added without carry.
+/// The XOR of both halves of the product with kMultiplier.
 constexpr std::uint64_t multiply_fold(std::uint64_t x) {
   const uint128 product = static_cast<uint128>(x) * kMultiplier;
   return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);

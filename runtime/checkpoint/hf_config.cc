@@ -24,12 +24,12 @@ HfConfig::HfConfig(const std::filesystem::path& folder) : path_(folder / kHfConf
 
 namespace {
 
-/// {}, [], false and null ask for nothing.
+/// True for {}, [], false and null, which have no effect.
 bool is_nothing(const nlohmann::json& value) {
   return value.is_null() || value == false || (value.is_structured() && value.empty());
 }
 
-/// Why `key` has no effect; null: no group has it.
+/// The group of keys without effect that contains `key`; null: none.
 const HfIdleKeys* find_idle(std::span<const HfIdleKeys> groups, const std::string& key) {
   const auto found = std::ranges::find_if(groups, [&](const HfIdleKeys& group) {
     return std::ranges::find(group.keys, key) != group.keys.end();
@@ -37,7 +37,7 @@ const HfIdleKeys* find_idle(std::span<const HfIdleKeys> groups, const std::strin
   return found == groups.end() ? nullptr : &*found;
 }
 
-/// "KEY is VALUE" of a key of an object inside, too.
+/// "KEY is VALUE"; `key` may include the name of a nested object.
 std::string shown(const std::string& key, const nlohmann::json& value) {
   return fmt::format("{:.100} is {:.100}", key,
                      value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
@@ -47,7 +47,7 @@ std::string shown(const std::string& key, const nlohmann::json& value) {
 
 /// "DIR/config.json: rope_scaling.factor is 4.0", for messages.
 std::string HfConfig::named(const std::string& key) const {
-  const auto found = values_.find(key);  // a message reads nothing
+  const auto found = values_.find(key);  // does not mark the key as read
   const std::string value = found == values_.end() ? "missing" : fmt::format("{:.100}", found->dump());
   return fmt::format("{}: {}{} is {}", path_.string(), prefix_, key, value);
 }

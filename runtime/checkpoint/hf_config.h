@@ -1,5 +1,5 @@
-// The config.json of a folder of Hugging Face's transformers, read with messages that name the file and the
-// key. It records which keys were read, so that none is ignored silently.
+// The config.json of a Hugging Face transformers folder. Error messages name the file and the key. Records
+// the keys that were read, so that none is ignored silently.
 #pragma once
 
 #include <cstdint>
@@ -19,32 +19,32 @@ namespace trireme {
 
 class HfConfig {
  public:
-  /// Reads `folder`/config.json. Throws Error(kInvalidInput) where it is missing, or no JSON object.
+  /// Reads `folder`/config.json. Throws Error(kInvalidInput) if it is missing or not a JSON object.
   explicit HfConfig(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
   std::string model_type() const;
-  /// The class that the folder was saved from, such as BertForMaskedLM; empty where none is named.
+  /// The class that saved the folder, such as BertForMaskedLM; empty if none is named.
   std::string architecture() const;
-  /// architecture(); throws Error(kUnsupported) for one that is not `known`.
+  /// architecture(); throws Error(kUnsupported) for one not in `known`.
   std::string architecture(std::span<const std::string_view> known) const;
 
-  /// False where the key is missing or null.
+  /// False if the key is missing or null.
   bool has(const std::string& key) const;
-  /// An integer from 1 on and below 2^31; `otherwise` (0: none) where the key is missing or null. These throw
+  /// An integer in [1, 2^31); `otherwise` (0: none) if the key is missing or null. These functions throw
   /// Error(kInvalidInput).
   std::int64_t count(const std::string& key, std::int64_t otherwise = 0) const;
-  /// The object at `key`, with one or more entries.
+  /// The object at `key`, with at least one entry.
   const nlohmann::json& entries(const std::string& key) const;
-  /// A positive number, also as fp32.
+  /// A number that is positive and finite as fp32.
   double positive(const std::string& key, double otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;
   bool flag(const std::string& key, bool otherwise) const;
-  /// The object at `key`, as a configuration of its own. Null, missing: an empty one.
+  /// The object at `key`, as a separate configuration. Empty if null or missing.
   HfConfig object(const std::string& key) const;
 
-  /// Throws Error(kUnsupported) naming key and value unless it is `computed`, which is what a missing one is
-  /// where `otherwise` is left out. Numbers are compared as fp32.
+  /// Throws Error(kUnsupported) naming key and value unless the value equals `computed`. A missing key has
+  /// the value `otherwise`, or `computed` without that argument. Numbers are compared as fp32.
   void expect(const std::string& key, const nlohmann::json& computed) const {
     expect(key, computed, computed);
   }
@@ -53,18 +53,18 @@ class HfConfig {
   /// Throws Error(kInvalidInput) naming both keys: they contradict each other.
   [[noreturn]] void refuse_contradiction(const std::string& key, const std::string& other) const;
 
-  /// Settles the keys that nothing has read. Those of `kRefusedHfKeys` throw Error(kUnsupported); those of
-  /// `idle` and of kIdleHfKeys have no effect; the others, and dropout, are added to notes().
+  /// Handles the keys that were not read. Keys in `kRefusedHfKeys` throw Error(kUnsupported). Keys in `idle`
+  /// and kIdleHfKeys have no effect. All others, and dropout, are added to notes().
   void settle(std::span<const HfIdleKeys> idle) const;
   /// Adds "DIR/config.json: `text`" to notes().
   void note(const std::string& text) const;
-  /// A line for each value that is not followed, for the log.
+  /// One log line for each value that is not applied.
   const std::vector<std::string>& notes() const { return reading_->notes; }
-  /// The keys that settle() found without effect, and why.
+  /// The keys that settle() found to have no effect, with reasons.
   const std::map<std::string, std::string_view>& idle() const { return reading_->idle; }
 
  private:
-  /// Shared with the objects inside.
+  /// Shared with nested objects.
   struct Reading {
     std::set<std::string> keys;  // with their prefix
     std::vector<std::string> notes;

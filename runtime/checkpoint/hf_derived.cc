@@ -1,4 +1,4 @@
-// The tensors of transformers' files that follow from the shape of a model.
+// Tensors in transformers files whose values follow from the shape of a model.
 #include <cmath>
 #include <utility>
 
@@ -9,7 +9,7 @@ namespace {
 
 using Shape = std::vector<std::int64_t>;
 
-constexpr double kLowestLogit = -1e4;  // of old files; exp of it is 0 in fp32
+constexpr double kLowestLogit = -1e4;  // in old files; its exp is 0 in fp32
 
 }  // namespace
 
@@ -37,8 +37,8 @@ HfDerived derived_masked_logit(std::string end) {
 }
 
 HfDerived derived_values(std::string end, std::string meaning, std::vector<float> values) {
-  constexpr double kSlack = 4.0;      // of roundings on both sides
-  constexpr double kSmallest = 6e-8;  // of fp16
+  constexpr double kSlack = 4.0;      // for rounding on both sides
+  constexpr double kSmallest = 6e-8;  // for fp16
   return {
       std::move(end), std::move(meaning),
       [values = std::move(values)](const Shape& shape, std::uint64_t index, double value, double precision) {

@@ -7,7 +7,7 @@ constexpr std::string_view kOrigin[] = {"transformers_version", "_name_or_path",
                                         "_commit_hash",         "finetuning_task", "language",
                                         "task_specific_params", "tokenizer_class"};
 
-// Weights are read from any of the three types to fp32; precision.mode decides what is computed in.
+// Weights of all three dtypes are read to fp32; precision.mode decides the compute dtype.
 constexpr std::string_view kDType[] = {"torch_dtype", "dtype", "use_bfloat16"};
 
 constexpr std::string_view kInitial[] = {"initializer_range", "initializer_factor"};
@@ -21,7 +21,7 @@ constexpr std::string_view kExecution[] = {
     "attn_implementation",           "_attn_implementation",    "_attn_implementation_autoset",
     "_attn_implementation_internal", "tf_legacy_loss"};
 
-// A token's row is read from the table whatever it stands for.
+// The embedding of a token does not depend on its special role.
 constexpr std::string_view kTokens[] = {"bos_token_id", "eos_token_id",          "pad_token_id",
                                         "sep_token_id", "cls_token_id",          "mask_token_id",
                                         "unk_token_id", "decoder_start_token_id"};
@@ -54,7 +54,7 @@ constexpr std::string_view kGeneration[] = {"max_length",
                                             "begin_suppress_tokens",
                                             "prefix"};
 
-// Of models with an encoder and a decoder, which "is_encoder_decoder" refuses.
+// For encoder-decoder models, which "is_encoder_decoder" rejects.
 constexpr std::string_view kEncoderDecoder[] = {"tie_encoder_decoder", "cross_attention_hidden_size"};
 
 constexpr HfIdleKeys kGroups[] = {{"where the files come from", kOrigin},

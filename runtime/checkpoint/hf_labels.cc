@@ -15,7 +15,7 @@ std::string default_name(std::size_t label) {
   return fmt::format("LABEL_{}", label);
 }
 
-/// A label's number, as a number or as text; nullopt: neither.
+/// A label's number, from a number or a string; nullopt otherwise.
 std::optional<std::size_t> label_of(const Json& value) {
   if (value.is_number_unsigned()) return value.get<std::size_t>();
   if (!value.is_string()) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<std::size_t> label_of(const Json& value) {
   return label;
 }
 
-/// The names of an object {label: name}, or {name: label} with `inverse`, which may lack labels then.
+/// The names in an object {label: name}, or {name: label} with `inverse`; the latter may lack labels.
 std::vector<std::optional<std::string>> names_in(const HfConfig& config, const std::string& key,
                                                  bool inverse) {
   const Json& entries = config.entries(key);
@@ -54,7 +54,7 @@ std::vector<std::string> complete(const HfConfig& config, const std::string& key
   return names;
 }
 
-/// Both ways must lead back. Where two labels share a name, label2id has one of them.
+/// Checks that id2label and label2id are inverse. If two labels share a name, label2id has one of them.
 void check_inverse(const HfConfig& config, const std::vector<std::string>& names) {
   const Json& labels = config.entries("label2id");
   for (const auto& [name, value] : labels.items()) {
@@ -90,7 +90,7 @@ HfLabels read_labels(const HfConfig& config) {
     }
     labels.count = count;
   }
-  // A copy that old versions saved.
+  // A copy saved by old versions.
   if (config.has("_num_labels") &&
       config.count("_num_labels") != (labels.count > 0 ? labels.count : kDefaultHfLabels)) {
     config.refuse_contradiction("_num_labels", "the labels, num_labels or id2label");
@@ -106,7 +106,7 @@ HfLabels read_labels(const HfConfig& config) {
 HfLabels read_classes(const HfConfig& config) {
   HfLabels labels = read_labels(config);
   config.expect("problem_type", "single_label_classification");
-  if (labels.count == 1) {  // transformers computes a regression then
+  if (labels.count == 1) {  // transformers computes a regression for one label
     config.refuse(config.has("num_labels") ? "num_labels" : "id2label", "two or more classes");
   }
   return labels;

@@ -1,6 +1,6 @@
-// A model as Hugging Face's transformers keeps it in a folder: config.json, and tensors under other names,
-// cut and transposed otherwise. Data only: tables of the models fill it in, HfSource reads and HfWriter
-// writes by it.
+// The mapping of a model to a folder of Hugging Face transformers: config.json, and tensors with other names,
+// splits and transpositions. Data only: each model family fills in the tables, and HfSource and HfWriter read
+// and write by them.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace trireme {
 
-/// A tensor of their file.
+/// A tensor in a transformers file.
 struct HfPart {
   std::string name;
   std::vector<std::int64_t> shape;
-  bool transposed = false;  // a matrix [in, out], where ours is [out, in]
+  bool transposed = false;  // a matrix [in, out] in the file; ours is [out, in]
 };
 
 /// One of our tensors: its parts, stacked along its first dim.
@@ -25,32 +25,32 @@ struct HfTensor {
   std::vector<HfPart> parts;
 };
 
-/// A tensor of their file that repeats a part of the model. Either may be missing; where both are there, they
-/// must be equal.
+/// A tensor in the file that repeats a part of the model. Either may be missing; if both exist, they must be
+/// equal.
 struct HfCopy {
   std::string name, of;  // "lm_head.weight", "model.embed_tokens.weight"
 };
 
-/// A tensor of their file that follows from the shape of the model, such as a causal mask.
+/// A tensor in the file whose values follow from the shape of the model, such as a causal mask.
 struct HfDerived {
-  std::string end;      // of its name: ".attn.bias"
-  std::string meaning;  // for the message about another value: "the causal mask"
-  /// True where element `index` of a tensor of `shape` has the value that is computed here. `precision` is
-  /// the relative rounding error of the stored type.
+  std::string end;      // the end of its name: ".attn.bias"
+  std::string meaning;  // for the message about a wrong value: "the causal mask"
+  /// True if `value` is the expected value of element `index` of a tensor of `shape`. `precision` is the
+  /// relative rounding error of the stored type.
   std::function<bool(const std::vector<std::int64_t>& shape, std::uint64_t index, double value,
                      double precision)>
       agrees;
 };
 
 struct HfModel {
-  nlohmann::ordered_json config;    // config.json, but for the dtype
-  std::string prefix;               // that a file of the model without its head leaves out: "model."
-  std::vector<HfTensor> tensors;    // all of the model's
-  std::vector<HfCopy> copies;       // of parts
-  bool can_be_untied = true;        // tie_word_embeddings = false is followed
-  std::vector<HfDerived> derived;   // compared with what is computed
-  std::vector<std::string> unused;  // beginnings of names of tensors of other heads, which the log names
-  // Parts of the files' names, and what the library's modules have in their place: PEFT goes by those.
+  nlohmann::ordered_json config;    // config.json without the dtype
+  std::string prefix;               // prefix that a file of the model without its head omits: "model."
+  std::vector<HfTensor> tensors;    // all tensors of the model
+  std::vector<HfCopy> copies;       // copies of parts
+  bool can_be_untied = true;        // tie_word_embeddings = false is supported
+  std::vector<HfDerived> derived;   // checked against the expected values
+  std::vector<std::string> unused;  // name prefixes of tensors of other heads; the log lists them
+  // Pairs of name parts: in the files, and in the library's modules, which PEFT uses.
   std::vector<std::pair<std::string, std::string>> module_names = {};
 };
 
@@ -58,11 +58,11 @@ inline constexpr const char* kHfConfigFile = "config.json";
 
 /// Positions counted from 0, in any number of rows.
 HfDerived derived_positions(std::string end);
-/// 1 where a query sees a key, 0 above the diagonal.
+/// 1 if a query sees a key, 0 above the diagonal.
 HfDerived derived_causal_mask(std::string end);
-/// What is added to the logits of a key that is not seen: so low that its weight is 0.
+/// The value added to the logit of a masked key: low enough to make its weight 0.
 HfDerived derived_masked_logit(std::string end);
-/// `values` of fp32.
+/// Fixed fp32 `values`.
 HfDerived derived_values(std::string end, std::string meaning, std::vector<float> values);
 
 }  // namespace trireme

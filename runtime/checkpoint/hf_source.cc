@@ -19,7 +19,7 @@ std::int64_t num_elems(const std::vector<std::int64_t>& shape) {
   return product;
 }
 
-/// The shape that the parts make, stacked.
+/// The shape of the stacked parts.
 std::vector<std::int64_t> stacked_shape(const HfTensor& tensor) {
   std::vector<std::int64_t> stacked;
   for (const HfPart& part : tensor.parts) {
@@ -31,8 +31,8 @@ std::vector<std::int64_t> stacked_shape(const HfTensor& tensor) {
   return stacked;
 }
 
-/// Elements [first, first + out.size()) of `stored`, a matrix [in, out], transposed: strips of its columns,
-/// so that each visit to a page of the file reads more than one number.
+/// Elements [first, first + out.size()) of the transpose of `stored`, a matrix [in, out]. Copies strips of
+/// its columns, so that each visit to a page of the file reads more than one number.
 void copy_transposed(const SafetensorsTensor& stored, std::int64_t first, std::span<float> out) {
   constexpr std::int64_t kStrip = 64;
   const std::int64_t rows = stored.shape[1], cols = stored.shape[0];  // of the result
@@ -68,7 +68,7 @@ std::set<std::string> HfSource::part_names() const {
   return names;
 }
 
-/// A model without its head saves its tensors without the prefix.
+/// Files of a model without its head store tensor names without the prefix.
 void HfSource::add_names() {
   const std::set<std::string> parts = part_names();
   bool lacks_prefix = false;
@@ -105,7 +105,7 @@ const HfSource::Found* HfSource::find(const HfPart& part) const {
 bool HfSource::is_new(const std::string& name) const {
   if (!new_head_.has(name)) return false;
   if (new_head_.when == NewHead::When::kAlways) return true;
-  // A layer of which a part is there is damaged, not new.
+  // If the file has part of the layer, the file is damaged and the head is not new.
   const std::string layer = name.substr(0, name.rfind('.') + 1);
   return std::ranges::none_of(model_.tensors, [&](const HfTensor& tensor) {
     return tensor.name.starts_with(layer) &&

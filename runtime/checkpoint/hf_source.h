@@ -1,4 +1,4 @@
-// The tensors of a folder of Hugging Face's transformers, by our names and in our shapes.
+// The tensors of a Hugging Face transformers folder, with our names and shapes.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@
 
 namespace trireme {
 
-/// Reads the mapped files in place: memory is that of what is copied out.
+/// Reads the mapped files in place: no memory besides the copied elements.
 class HfSource final : public TensorSource {
  public:
-  /// `new_head` as in SafetensorsSource. Throws what SafetensorsFolder does, and Error(kInvalidInput) for two
-  /// names of one tensor.
+  /// `new_head` as in SafetensorsSource. Throws the errors of SafetensorsFolder, and Error(kInvalidInput) for
+  /// two names of one tensor.
   HfSource(const std::filesystem::path& folder, HfModel model, NewHead new_head = {});
 
   std::string place() const override { return files_.path().string(); }
-  /// Names their tensors and files. Tensors may be in fp32, fp16 or bf16. The first call compares copies and
-  /// derived tensors with what the model has.
+  /// Errors name the file, and tensors by their names in transformers. Tensors may be in fp32, fp16 or bf16.
+  /// The first call compares copies and derived tensors with the model.
   void check(std::span<const SafetensorsEntry> wanted) const override;
   bool is_new(const std::string& name) const override;
   std::vector<std::string> notes() const override;
@@ -36,20 +36,20 @@ class HfSource final : public TensorSource {
 
   std::set<std::string> part_names() const;
   void add_names();
-  /// The tensor of this name in full; null: there is none.
+  /// The tensor with this full name, or null.
   const Found* find(const std::string& name) const;
-  /// A part, or the copy in its place; null: neither is there.
+  /// A part, or else its copy, or null.
   const Found* find(const HfPart& part) const;
   std::string name_in_file(const std::string& name) const;
   void check_part(const HfTensor& tensor, const HfPart& part) const;
   void check_not_taken() const;
-  /// True where it was compared, or belongs to another head.
+  /// True if the tensor was compared, or belongs to another head.
   bool is_explained(const std::string& name, const Found& stored) const;
 
   SafetensorsFolder files_;
   HfModel model_;
   std::map<std::string, std::size_t> index_;  // our name -> tensor
-  TensorNames names_;                         // by name in full, with the model's prefix
+  TensorNames names_;                         // by full name, with the model's prefix
   std::set<std::string> name_changes_;
   bool has_prefix_ = false;
   NewHead new_head_;

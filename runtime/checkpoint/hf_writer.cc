@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A part of one of our tensors: [rows, cols] as it is there, all dims but the first as columns, from element
-/// `first` on.
+/// A part of one of our tensors, from element `first`: [rows, cols] as stored, with all dims but the first as
+/// columns.
 struct Region {
   const SafetensorsTensor* tensor;
   std::uint64_t first;
@@ -70,7 +70,7 @@ class PartWriter {
       append();
     }
   }
-  /// Their rows are our columns: as many of them at a time as the buffer takes.
+  /// Rows in the file are our columns. Writes as many at a time as fit in the buffer.
   void write_transposed(const Region& region) {
     const std::uint64_t strip = std::max<std::uint64_t>(1, kBufferElems / region.rows);
     std::vector<float> row;

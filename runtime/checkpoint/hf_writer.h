@@ -10,10 +10,11 @@
 
 namespace trireme {
 
-/// Writes config.json and model.safetensors from `tensors`, a file of our names in fp32, adapters merged, a
-/// strip of a tensor at a time. The folder appears whole: it is filled beside its place under a hidden name.
-/// Throws Error(kInvalidInput) where the place is taken (see PendingFolder), where a tensor is missing or
-/// has another shape, and where `dtype` cannot hold a number; Error(kRuntime) when the disk refuses.
+/// Writes config.json and model.safetensors from `tensors`, an fp32 file with our names, with adapters
+/// merged, one strip of a tensor at a time. The folder appears atomically: it is filled under a hidden name
+/// in the same parent. Throws Error(kInvalidInput) if the folder exists (see PendingFolder), if a tensor is
+/// missing or has another shape, and if `dtype` cannot hold a number. Throws Error(kRuntime) for disk
+/// failures.
 void write_hf_folder(const MergedModel& tensors, const HfModel& model, DType dtype, const FolderPlace& place);
 
 }  // namespace trireme

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{16} << 20;
 
-/// The members of all objects within `value`; the text has as many names, unless an object has one twice.
+/// The number of members of all objects in `value`. The text has the same number of names unless an object
+/// repeats one.
 std::size_t num_members(const nlohmann::json& value) {
   std::size_t members = value.is_object() ? value.size() : 0;
   if (value.is_structured()) {
@@ -21,8 +22,8 @@ std::size_t num_members(const nlohmann::json& value) {
   return members;
 }
 
-/// Hears the text until an object has a name twice. nlohmann's callback would walk all earlier values at the
-/// end of each object.
+/// SAX handler that stops at a repeated name in an object. nlohmann's callback would visit all earlier values
+/// at the end of each object.
 class RepeatedName final : public nlohmann::json::json_sax_t {
  public:
   /// "rope_scaling.factor"

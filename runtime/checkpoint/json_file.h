@@ -1,5 +1,5 @@
-// Small JSON files and lines, read with limits: what is nested too deeply or too large is an error, never a
-// crash ([Note: nesting]).
+// Reads small JSON files and lines with limits: too deep or too large input is an error, never a crash
+// ([Note: nesting]).
 #pragma once
 
 #include <concepts>
@@ -13,13 +13,13 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) saying what is wrong with the text: it is no JSON, nested deeper than
-/// kMaxNesting, or has a name twice in one object.
+/// Throws Error(kInvalidInput) with the reason: invalid JSON, nesting deeper than kMaxNesting, or a repeated
+/// name in an object.
 nlohmann::json parse_json(std::string_view text);
 
-/// Reads a line, or a file of a line's size, that somebody else may have written. Returns a discarded value
-/// (is_discarded()) if the text is not JSON, nested deeper than kMaxNesting, or has more than kMaxItems
-/// values: objects that keep their order take quadratic time.
+/// Parses a line, or a small file, possibly written by another program. Returns a discarded value
+/// (is_discarded()) if the text is not JSON, is nested deeper than kMaxNesting, or has more than kMaxItems
+/// values: ordered objects take quadratic time.
 inline constexpr std::size_t kMaxItems = 4096;
 template <class Json = nlohmann::json>
 Json parse_small_json(std::string_view text) {
@@ -28,12 +28,12 @@ Json parse_small_json(std::string_view text) {
 }
 
 /// Reads a file of at most 16 MiB. `what` names its role in messages ("checkpoint manifest"). Throws
-/// Error(kInvalidInput) with role and path, also where a file cannot be read.
+/// Error(kInvalidInput) with role and path, also if the file cannot be read.
 nlohmann::json read_json_file(const std::filesystem::path& path, const char* what);
 
-/// The integer at `key` of an object. Throws Error(kInvalidInput) where it is none, or one that `Integer`
-/// cannot hold: get() converts any number, with no defined result where it does not fit. A missing key throws
-/// nlohmann's exception, as at() does.
+/// The integer at `key` of an object. Throws Error(kInvalidInput) if the value is not an integer, or out of
+/// range of `Integer`: get() would convert any number, with undefined results out of range. A missing key
+/// throws nlohmann's exception, as at() does.
 template <std::integral Integer>
 Integer read_integer(const nlohmann::json& object, const char* key) {
   const nlohmann::json& value = object.at(key);

@@ -32,7 +32,7 @@ std::uint64_t from_hex(const std::string& text) {
   return value;
 }
 
-/// Of everything but the checksum itself.
+/// The checksum of everything except the checksum itself.
 std::string checksum_of(json manifest) {
   manifest.erase(kOwnChecksum);
   const std::string text = manifest.dump();
@@ -56,7 +56,7 @@ Manifest to_manifest(const json& object) {
                        .tensors = {}});
     TRIREME_CHECK(is_folder_file_name(read.name), "\"{:.200}\" is no name of a file in its folder",
                   read.name);
-    if (!file.contains("tensors")) continue;  // no safetensors file, or of an earlier build
+    if (!file.contains("tensors")) continue;  // not a safetensors file, or written by an earlier build
     for (const auto& [name, checksum] : file["tensors"].items())
       read.tensors[name] = from_hex(checksum.get<std::string>());
   }
@@ -101,7 +101,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
 
 namespace {
 
-/// "; changed: tensor 'a', 'b'", as far as the file's header lets them be found.
+/// "; changed: tensor 'a', 'b'", or empty if the file's header does not allow finding them.
 std::string name_damaged_tensors(const std::filesystem::path& path, const CheckpointFile& file) {
   if (file.tensors.empty()) return "";
   std::vector<std::string> damaged;

@@ -1,5 +1,5 @@
-// The manifest of a checkpoint: which files belong to it, and what the trainer noted. Written last, so a
-// folder that has a whole one has everything.
+// The manifest of a checkpoint: its files, and the caller's content. Written last, so a folder with a valid
+// manifest is complete.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,27 @@ struct Manifest {
 
   std::int64_t step = 0;
   std::vector<CheckpointFile> files;
-  nlohmann::json content;  // the caller's own
+  nlohmann::json content;  // supplied by the caller
 };
 
-/// Writes `folder`/manifest.json with a checksum of its own, whole and synced.
+/// Writes `folder`/manifest.json atomically, with a checksum of itself, and syncs it.
 void write_manifest(const Manifest& manifest, const std::filesystem::path& folder);
 
-/// Throws Error(kInvalidInput) when it is missing, damaged or of another version, lists no files, or lists
-/// one whose name leaves the folder.
+/// Throws Error(kInvalidInput) if the manifest is missing, damaged or of another version, lists no files, or
+/// lists a name outside the folder.
 Manifest read_manifest(const std::filesystem::path& folder);
 
-/// The size and checksum of a file of any kind, read whole.
+/// Size and checksum of any file; reads the whole file.
 CheckpointFile describe_file(const std::filesystem::path& path);
 
-/// The thoroughness with which files are compared with the manifest.
+/// The checks of a comparison of files with the manifest.
 enum class Verify : std::uint8_t {
-  kSizes,      // they exist and have their sizes
-  kChecksums,  // they are read whole, too
+  kSizes,      // they exist with the right sizes
+  kChecksums,  // also reads them and compares checksums
 };
 
-/// Throws Error(kInvalidInput) naming the first file that is missing, short, long or changed, or a link out
-/// of the folder.
+/// Throws Error(kInvalidInput) naming the first file that is missing, too short, too long or changed, or a
+/// link out of the folder.
 void verify_files(const Manifest& manifest, const std::filesystem::path& folder, Verify verify);
 
 }  // namespace trireme

@@ -72,7 +72,7 @@ void MergedModel::copy_floats(const SafetensorsTensor& tensor, std::uint64_t fir
   const Factors* factors = factors_of(tensor.name);
   if (factors == nullptr) return;
   std::vector<double> sum;
-  for (std::uint64_t at = 0; at < out.size();) {  // a row, or what is wanted of it
+  for (std::uint64_t at = 0; at < out.size();) {  // one row, or the requested part of it
     const std::uint64_t row = (first + at) / factors->cols, col = (first + at) % factors->cols;
     const std::uint64_t count = std::min<std::uint64_t>(factors->cols - col, out.size() - at);
     sum.assign(out.begin() + static_cast<std::ptrdiff_t>(at),

@@ -1,4 +1,4 @@
-// A model in a file of our names, with the low-rank adapters beside its weights added to them.
+// A model file with our names, with its low-rank adapters merged into the weights on reading.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +16,31 @@ struct SavedAdapter {
   std::string weight, a, b;
 };
 
-/// W stands for W + (alpha / rank) B A in each of `layers`.
+/// In each of `layers`, W is read as W + (alpha / rank) B A.
 struct SavedAdapters {
   std::int64_t rank = 0;
   double alpha = 0.0;
-  std::vector<SavedAdapter> layers;  // empty: the model has none
+  std::vector<SavedAdapter> layers;  // empty: no adapters
 };
 
-/// For one thread.
+/// Not thread-safe.
 class MergedModel {
  public:
-  /// The file outlives this. Throws Error(kInvalidInput), naming the file and the tensor, where adapters are
-  /// missing or do not fit their weights.
+  /// `file` must outlive this object. Throws Error(kInvalidInput), naming the file and the tensor, if
+  /// adapters are missing or do not fit their weights.
   MergedModel(const SafetensorsReader& file, const SavedAdapters& adapters);
-  /// Of a model without adapters.
+  /// A model without adapters.
   MergedModel(const SafetensorsReader& file) : file_(file) {}  // NOLINT(google-explicit-constructor)
 
   const SafetensorsReader& file() const { return file_; }
-  /// All that the file has but for adapters.
+  /// All tensors of the file except adapters.
   std::vector<SafetensorsEntry> entries() const;
-  /// Elements [first, first + out.size()) of an F32 tensor that has them; sums are made in double precision.
+  /// Elements [first, first + out.size()) of an F32 tensor, which must contain them. Sums use double
+  /// precision.
   void copy_floats(const SafetensorsTensor& tensor, std::uint64_t first, std::span<float> out) const;
 
  private:
-  /// scale B and A, in double precision.
+  /// A, and B times the scale, in double precision.
   struct Factors {
     std::uint64_t rows = 0, cols = 0;  // of the weight
     std::vector<double> a, scaled_b;
@@ -50,7 +51,7 @@ class MergedModel {
   std::map<std::string, SavedAdapter> adapters_;  // by weight
   std::uint64_t rank_ = 0;
   double scale_ = 0.0;
-  // Those of the weight that was read last: a weight is read in many pieces.
+  // Factors of the weight that was read last: a weight is read in many pieces.
   mutable std::string last_;
   mutable Factors factors_;
 };

@@ -1,4 +1,4 @@
-// A head that does not come from the file that the rest of a model starts from.
+// A model head that is newly initialised instead of loaded from the file of the rest of the model.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@ namespace trireme {
 
 struct NewHead {
   enum class When : std::uint8_t {
-    kMissing,  // where the file has no tensor of that name
-    kAlways,   // whatever the file has
+    kMissing,  // if the file has no tensor of that name
+    kAlways,   // whatever the file contains
   };
 
-  std::string prefix = {};  // of the names of its tensors; empty: all of the model is in the file
+  std::string prefix = {};  // name prefix of its tensors; empty: no new head
   When when = When::kMissing;
 
   bool has(const std::string& tensor) const { return !prefix.empty() && tensor.starts_with(prefix); }

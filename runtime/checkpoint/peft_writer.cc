@@ -24,10 +24,10 @@ struct Piece {
 struct Contents {
   std::vector<Piece> pieces;
   std::vector<std::string> layers, whole;  // target_modules, modules_to_save
-  bool transposed = false;                 // fan_in_fan_out: their weights are [in, out]
+  bool transposed = false;                 // fan_in_fan_out: the weights are [in, out]
 };
 
-/// "transformer.h.0.attn.c_attn" of "transformer.h.0.attn.c_attn.weight".
+/// The module name: "transformer.h.0.attn.c_attn" for "transformer.h.0.attn.c_attn.weight".
 std::string module_of(const HfModel& model, const std::string& tensor) {
   std::string module = tensor.substr(0, tensor.rfind('.'));
   for (const auto& [in_files, in_library] : model.module_names) {
@@ -105,7 +105,7 @@ void write_pieces(const Contents& contents, DType dtype, const std::filesystem::
   writer.commit();
 }
 
-/// PEFT's word for what a class of transformers is for; null: none.
+/// PEFT's task type for a transformers class; null: none.
 nlohmann::ordered_json task_type(const nlohmann::ordered_json& config) {
   const auto name = config.at("architectures").at(0).get<std::string>();
   if (name.ends_with("ForCausalLM") || name.ends_with("LMHeadModel")) return "CAUSAL_LM";

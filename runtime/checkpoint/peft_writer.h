@@ -17,15 +17,15 @@ inline constexpr const char* kPeftConfigFile = "adapter_config.json";
 inline constexpr const char* kPeftModelFile = "adapter_model.safetensors";
 
 struct PeftModel {
-  const HfModel& hf;  // of the model without adapters
+  const HfModel& hf;  // the model without adapters
   const SavedAdapters& adapters;
-  std::vector<std::string> trained_whole;  // other tensors that were trained: PEFT's modules_to_save
-  std::string base;                        // base_model_name_or_path; empty: not known
+  std::vector<std::string> trained_whole;  // other trained tensors: PEFT's modules_to_save
+  std::string base;                        // base_model_name_or_path; empty: unknown
 };
 
-/// Names are PEFT's, "base_model.model." in front of the names of transformers. Of a packed weight that is
-/// several layers there, each has the A of all, and its rows of B. The folder appears whole. Throws as
-/// write_hf_folder() does.
+/// Names follow PEFT: "base_model.model." before the names of transformers. If a packed weight is several
+/// layers in transformers, each gets all of A, and its rows of B. The folder appears atomically. Throws the
+/// same errors as write_hf_folder().
 void write_peft_folder(const SafetensorsReader& tensors, const PeftModel& model, DType dtype,
                        const FolderPlace& place);
 

@@ -72,7 +72,7 @@ fs::path PendingCheckpoint::commit(nlohmann::json content) {
   const fs::path aside = entry(root_, CheckpointName::Kind::kReplaced, step_);
   const bool replaces = fs::exists(target);
   if (replaces) {
-    remove_or_log(aside);  // of an earlier commit of this process that could not remove it
+    remove_or_log(aside);  // left by an earlier commit of this process that failed to remove it
     rename_or_throw(target, aside);
   }
   try {

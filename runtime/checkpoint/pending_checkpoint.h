@@ -1,4 +1,4 @@
-// A checkpoint being written, and how it comes to its place (see [Note: whole checkpoints]).
+// A checkpoint being written, until it is renamed to its final name (see [Note: whole checkpoints]).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// Made by CheckpointStore::begin(). Move-only; removed with its files unless commit() succeeded.
+/// Created by CheckpointStore::begin(). Move-only; removed with its files unless commit() succeeded.
 class PendingCheckpoint {
  public:
   PendingCheckpoint(PendingCheckpoint&& other) noexcept;
@@ -19,14 +19,14 @@ class PendingCheckpoint {
   ~PendingCheckpoint();
 
   std::int64_t step() const { return step_; }
-  /// The folder for the files; other processes may write into it, too.
+  /// The folder for the files; other processes may write into it.
   const std::filesystem::path& folder() const { return temporary_; }
-  /// Spares commit() the reading of a file that was written to folder().
+  /// Supplies size and checksum of a file in folder(), so that commit() does not read it.
   void add_file(CheckpointFile file) { files_.push_back(std::move(file)); }
 
-  /// Lists all files of folder() in the manifest, together with `content`, and puts the checkpoint in its
-  /// place. Call when all writers have finished. Returns that place. Throws Error(kRuntime) when the disk
-  /// refuses, Error(kInvalidInput) when a file is not as add_file() said.
+  /// Lists all files of folder() in the manifest, together with `content`, and renames the folder to its
+  /// final name, which is returned. Call when all writers have finished. Throws Error(kRuntime) for disk
+  /// failures, and Error(kInvalidInput) when a file differs from its add_file().
   std::filesystem::path commit(nlohmann::json content);
 
  private:

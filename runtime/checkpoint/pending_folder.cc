@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "out/" and "out" are one place; a relative one gets a parent.
+/// Maps "out/" and "out" to one path; a relative path becomes absolute.
 fs::path normalized(const fs::path& place) {
   return fs::absolute(place / "").lexically_normal().parent_path();
 }

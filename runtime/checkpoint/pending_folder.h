@@ -1,4 +1,4 @@
-// A folder that appears whole or not at all: filled under a hidden name beside its place, synced, renamed.
+// Atomic folder creation: filled under a hidden name in the same parent, synced, then renamed.
 #pragma once
 
 #include <filesystem>
@@ -7,15 +7,15 @@
 
 namespace trireme {
 
-/// An entry that stays costs space only: that is logged.
+/// A folder that cannot be removed only costs space, so the failure is logged.
 void remove_or_log(const std::filesystem::path& folder) noexcept;
-/// Throws Error(kRuntime) naming both.
+/// Throws Error(kRuntime) naming both paths.
 void rename_or_throw(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// About a folder that is there already, and not empty.
+/// Policy for a folder that already exists and is not empty.
 enum class OnExisting {
   kRefuse,
-  kReplaceFiles,  // of the same names, each whole; others stay
+  kReplaceFiles,  // replaces files of the same names, each atomically; others stay
 };
 
 struct FolderPlace {
@@ -29,19 +29,19 @@ struct FolderPlace {
 
 class PendingFolder {
  public:
-  /// Makes ".<name>.tmp-<mark>" beside the place, and removes those of writers that died. Throws
-  /// Error(kInvalidInput) where the place is a file, or a folder that `on_existing` refuses, or its parent is
-  /// not writable.
+  /// Creates ".<name>.tmp-<mark>" in the same parent, and removes temporary folders of dead writers. Throws
+  /// Error(kInvalidInput) if the target is a file, or an existing folder that `on_existing` refuses, or its
+  /// parent is not writable.
   explicit PendingFolder(const FolderPlace& place);
   PendingFolder(const PendingFolder&) = delete;
   PendingFolder& operator=(const PendingFolder&) = delete;
-  /// Removes it with its files unless commit() succeeded.
+  /// Removes the temporary folder with its files unless commit() succeeded.
   ~PendingFolder();
 
-  /// For the files, each synced by who writes it.
+  /// Write the files here. Each writer syncs its own files.
   const std::filesystem::path& path() const { return temporary_; }
 
-  /// Syncs the names in it and gives it its own, or moves its files to the folder that is there. Throws
+  /// Syncs the folder and renames it to its final name, or moves its files into the existing folder. Throws
   /// Error(kRuntime).
   void commit();
 
@@ -49,7 +49,7 @@ class PendingFolder {
   void remove_remains(const std::string& prefix) const;
 
   std::filesystem::path place_, temporary_;
-  bool is_there_ = false;  // a folder whose files are replaced
+  bool is_there_ = false;  // the target exists and its files are replaced
 };
 
 }  // namespace trireme

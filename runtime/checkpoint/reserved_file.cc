@@ -19,7 +19,7 @@ namespace {
               std::strerror(number));
 }
 
-// Where the file system reserves nothing, glibc writes to every page.
+// On file systems without preallocation, glibc writes to every page.
 int reserve(int fd, std::uint64_t bytes) {
   int error = EINTR;
   while (error == EINTR) error = ::posix_fallocate(fd, 0, static_cast<off_t>(bytes));

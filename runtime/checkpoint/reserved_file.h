@@ -1,5 +1,5 @@
-// A new file with its room reserved, seen as memory that can be written: once it is made, no write to it
-// fails for want of space.
+// A new file with preallocated space, mapped as writable memory. After construction no write to it fails for
+// lack of space.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ namespace trireme {
 
 class ReservedFile {
  public:
-  /// Throws Error(kRuntime) naming the file and the system's reason: no room, no right, or it is there
-  /// already.
+  /// Throws Error(kRuntime) with the file and the system's reason: no space, no permission, or the file
+  /// exists.
   ReservedFile(std::filesystem::path path, std::uint64_t size_bytes);
   ReservedFile(const ReservedFile&) = delete;
   ReservedFile& operator=(const ReservedFile&) = delete;
-  /// The file stays.
+  /// Unmaps; the file stays.
   ~ReservedFile();
 
   const std::filesystem::path& path() const { return path_; }
-  /// Aligned to pages; zeros where nothing was written.
+  /// Page-aligned; unwritten bytes are zero.
   std::span<std::byte> bytes() const { return {data_, size_}; }
 
  private:

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Tensor -> shard.
+/// Maps tensor names to shard files.
 std::map<std::string, std::string> read_index(const fs::path& path) {
   const nlohmann::json index = read_json_file(path, "index of shards");
   const auto map = index.is_object() ? index.find("weight_map") : index.end();
@@ -26,7 +26,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
     TRIREME_CHECK(shard.is_string(), "index of shards {}: the shard of '{}' is {:.100}, no name of a file",
                   path.string(), tensor, shard.dump());
     const auto name = shard.get<std::string>();
-    // A name alone: an index that was downloaded opens no file elsewhere.
+    // Only plain file names, so that a downloaded index cannot open files elsewhere.
     TRIREME_CHECK(!name.empty() && name != "." && name != ".." && fs::path(name).filename() == name,
                   "index of shards {}: the shard of '{}' is \"{:.100}\", which is no file of its folder",
                   path.string(), tensor, name);
@@ -35,7 +35,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
   return shards;
 }
 
-/// The end of a sentence: which file of weights a folder has instead, and what to do.
+/// The end of a sentence: the weights file that the folder has instead, and the remedy.
 std::string describe_other_weights(const fs::path& folder) {
   std::vector<fs::path> files;
   std::error_code error;

@@ -1,4 +1,4 @@
-// The safetensors of a folder as Hugging Face lays it out: one file, or shards and their index.
+// The safetensors files of a folder in Hugging Face's layout: one file, or shards with an index.
 #pragma once
 
 #include <cstddef>
@@ -16,18 +16,18 @@ class SafetensorsFolder {
   static constexpr const char* kFileName = "model.safetensors";
   static constexpr const char* kIndexName = "model.safetensors.index.json";
 
-  /// Opens `folder`/model.safetensors, or else every shard that the index names. Throws Error(kInvalidInput)
-  /// naming the file: there is neither, a shard is missing or damaged, a tensor is not in the shard that the
-  /// index says, or in two.
+  /// Opens `folder`/model.safetensors, or else every shard in the index. Throws Error(kInvalidInput) naming
+  /// the file: neither exists, a shard is missing or damaged, or a tensor is not in its shard by the index,
+  /// or is in two.
   explicit SafetensorsFolder(const std::filesystem::path& folder);
 
   struct Found {
     const SafetensorsTensor* tensor;
     std::filesystem::path file;
   };
-  /// By name in the files.
+  /// Keyed by the name in the files.
   const std::map<std::string, Found>& tensors() const { return tensors_; }
-  /// The one file, or the index.
+  /// The single file, or the index.
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -35,7 +35,7 @@ class SafetensorsFolder {
   void add(SafetensorsReader file);
 
   std::filesystem::path path_;
-  std::vector<SafetensorsReader> files_;  // moves of them keep their tensors in place
+  std::vector<SafetensorsReader> files_;  // moving a reader keeps the pointers in tensors_ valid
   std::map<std::string, Found> tensors_;
 };
 

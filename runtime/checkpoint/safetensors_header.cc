@@ -14,9 +14,9 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxDims = 64;
 
-/// Hears the header's parts one after another and keeps only what they declare: a tree of a header of the
-/// format's 100 MB could take gigabytes, and nlohmann's callback, which could find names that are there
-/// twice, walks all earlier ones at the end of each.
+/// SAX handler that keeps only the declarations. A tree of a header of the format's maximum of 100 MB could
+/// take gigabytes. nlohmann's callback, which could find repeated names, visits all earlier ones at the end
+/// of each.
 class HeaderReader final : public json::json_sax_t {
  public:
   SafetensorsHeader take() { return std::move(header_); }
@@ -94,7 +94,7 @@ class HeaderReader final : public json::json_sax_t {
                                      : Part::kOther;
   }
 
-  /// An object or a list begins.
+  /// Called at the start of an object or a list.
   void begin_value(bool is_object) {
     if (depth_ == 1 && !is_object) fail_member();
     if (depth_ == 2 && is_metadata_) fail_part();
@@ -107,7 +107,7 @@ class HeaderReader final : public json::json_sax_t {
     }
   }
 
-  /// A value that no part of the header has.
+  /// A value of a type that no part of the header has.
   bool other_scalar() {
     TRIREME_CHECK(depth_ > 0, "its header is not a JSON object");
     if (depth_ == 1) fail_member();
@@ -146,7 +146,7 @@ class HeaderReader final : public json::json_sax_t {
 
   SafetensorsHeader header_;
   std::unordered_set<std::string> names_;
-  int depth_ = 0;  // open objects and lists: 1 names, 2 their parts, 3 numbers of a list
+  int depth_ = 0;  // nesting: 1 names, 2 their parts, 3 numbers of a list
   std::string name_, key_;
   bool is_metadata_ = false, in_list_ = false;
   Part part_ = Part::kOther;

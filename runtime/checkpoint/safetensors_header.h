@@ -1,4 +1,4 @@
-// The header of a safetensors file, as text, to what it declares.
+// Parser of the header of a safetensors file.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,21 @@
 
 namespace trireme {
 
-/// A tensor as a header declares it; dtype as the format spells it ("F32", "BF16", "I32", "U8", ...).
+/// A tensor as declared in a header; dtype in the format's spelling ("F32", "BF16", "I32", "U8", ...).
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;
   std::vector<std::int64_t> shape;
 };
 
-/// Headers above this are refused by every reader of the format.
+/// The format's limit; every reader of the format rejects larger headers.
 inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 inline constexpr std::string_view kSafetensorsMetadataKey = "__metadata__";
 
-/// Bytes of one element; nullopt for a dtype that the format does not have.
+/// Bytes of one element; nullopt for a dtype outside the format.
 std::optional<std::uint64_t> safetensors_dtype_bytes(std::string_view dtype);
 
-/// Bytes of the tensor's data; nullopt when the dtype is unknown, an extent negative, or the product too
-/// large.
+/// Bytes of the tensor's data; nullopt if the dtype is unknown, an extent negative, or the product too large.
 std::optional<std::uint64_t> safetensors_data_bytes(const SafetensorsEntry& entry);
 
 struct SafetensorsHeader {
@@ -33,12 +32,12 @@ struct SafetensorsHeader {
     std::uint64_t begin = 0, end = 0;  // bytes of the data
   };
 
-  std::vector<Tensor> tensors;  // in the order of the text
+  std::vector<Tensor> tensors;  // in the order of the header
   std::map<std::string, std::string> metadata;
 };
 
-/// In time and memory that grow with the text, whatever it holds. Throws Error(kInvalidInput) saying what is
-/// wrong with it and with which tensor; dtypes and offsets are taken as they are.
+/// Takes time and memory linear in the text. Throws Error(kInvalidInput) with the error and the tensor. Does
+/// not check dtypes and offsets.
 SafetensorsHeader parse_safetensors_header(std::string_view text);
 
 }  // namespace trireme

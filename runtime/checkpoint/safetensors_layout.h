@@ -1,5 +1,4 @@
-// Where everything lies in a safetensors file that is to be written: a function of the declared tensors
-// alone.
+// Byte offsets of a safetensors file to be written: a function of the declared tensors only.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +18,12 @@ class SafetensorsLayout {
   SafetensorsLayout(const std::filesystem::path& path, const std::vector<SafetensorsEntry>& tensors,
                     const std::map<std::string, std::string>& metadata);
 
-  /// Everything before the data: the length of the header, and the header, padded with spaces so that the
-  /// data begins at a multiple of 8 bytes.
+  /// All bytes before the data: the length of the header, and the header, padded with spaces so that the data
+  /// begins at a multiple of 8 bytes.
   const std::string& head() const { return head_; }
-  /// The first byte of a tensor's data in the file, by its place in the declaration.
+  /// Offset of a tensor's data in the file, by its index in the declaration.
   std::uint64_t begin(std::size_t tensor) const { return begins_.at(tensor); }
-  /// Of the file.
+  /// Size of the file.
   std::uint64_t size_bytes() const { return size_bytes_; }
 
  private:

@@ -56,7 +56,7 @@ void SafetensorsPart::write(std::size_t tensor, std::int64_t first, std::span<co
 }
 
 void SafetensorsPart::sync() {
-  // EINVAL: the file system cannot sync this.
+  // EINVAL: the file system does not support sync here.
   if (::fsync(fd_) != 0 && errno != EINVAL) fail("sync", path_, errno);
 }
 
@@ -68,7 +68,7 @@ CheckpointFile describe_safetensors(const std::filesystem::path& path) {
   for (const SafetensorsTensor& tensor : reader.tensors()) data_bytes += tensor.data.size();
   ByteHash whole;
   const auto take = [&](std::size_t count, ByteHash* part) {
-    while (count > 0) {  // in pieces that stay in a cache between the two
+    while (count > 0) {  // in pieces that stay in cache between the two hashes
       const std::size_t piece = std::min(count, kPieceBytes);
       whole.update(left.first(piece));
       if (part != nullptr) part->update(left.first(piece));

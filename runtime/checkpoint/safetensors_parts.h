@@ -1,7 +1,7 @@
-// A safetensors file that several processes write together, each its own elements: one makes the file, then
-// each opens it and writes, in any order. It has the bytes of what SafetensorsWriter would have written.
+// A safetensors file that several processes write in parallel, each its own elements. One process creates the
+// file, then each opens it and writes in any order. The result has the same bytes as with SafetensorsWriter.
 //
-// Whoever lists the file in a manifest reads it again: no process saw all of it.
+// The process that lists the file in a manifest reads it again, because no process saw all of it.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,22 @@
 
 namespace trireme {
 
-/// Makes a file with its header and room for its data. Throws Error(kInvalidInput) where it cannot be made,
-/// Error(kRuntime) when the disk refuses.
+/// Creates a file with its header and space for its data. Throws Error(kInvalidInput) if it cannot be
+/// created, Error(kRuntime) for disk failures.
 void make_safetensors(const std::filesystem::path& path, const SafetensorsLayout& layout);
 
 class SafetensorsPart {
  public:
-  /// Opens what make_safetensors() made from the same layout, which outlives this. Throws Error(kRuntime).
+  /// Opens the file made by make_safetensors() with the same layout, which must outlive this object. Throws
+  /// Error(kRuntime).
   SafetensorsPart(const std::filesystem::path& path, const SafetensorsLayout& layout);
   SafetensorsPart(const SafetensorsPart&) = delete;
   SafetensorsPart& operator=(const SafetensorsPart&) = delete;
   ~SafetensorsPart();
 
-  /// Elements of an fp32 tensor from `first` on. Throws Error(kRuntime) when the disk refuses.
+  /// Writes elements of an fp32 tensor, starting at `first`. Throws Error(kRuntime) for disk failures.
   void write(std::size_t tensor, std::int64_t first, std::span<const float> values);
-  /// Waits until what was written is on the device. Throws Error(kRuntime).
+  /// Waits until all written data is on the device. Throws Error(kRuntime).
   void sync();
 
  private:
@@ -36,7 +37,7 @@ class SafetensorsPart {
   int fd_ = -1;
 };
 
-/// As SafetensorsWriter::commit() describes it: of the file that is there, read whole.
+/// The same description as from SafetensorsWriter::commit(), computed by reading the existing file.
 CheckpointFile describe_safetensors(const std::filesystem::path& path);
 
 }  // namespace trireme

@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "data is used as it is
 
 constexpr std::uint64_t kLengthBytes = sizeof(std::uint64_t);
 
-/// Throws the reader's error: which file, and what is wrong with it.
+/// Throws the reader's error, with the file and the reason.
 template <class... Args>
 [[noreturn]] void fail(const MappedFile& file, fmt::format_string<Args...> what, Args&&... args) {
   if (const FileFormat format = recognise_format(file.bytes()); format != FileFormat::kUnknown) {
@@ -30,7 +30,7 @@ template <class... Args>
               fmt::format(what, std::forward<Args>(args)...));
 }
 
-/// The header's text, and in `data` what follows it.
+/// Returns the header's text; `data` receives the bytes after it.
 std::string_view split_file(const MappedFile& file, std::span<const std::byte>& data) {
   const auto bytes = file.bytes();
   if (bytes.size() < kLengthBytes)
@@ -52,7 +52,7 @@ std::string_view split_file(const MappedFile& file, std::span<const std::byte>& 
   return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, header_bytes};
 }
 
-/// A tensor's declaration with its offset in the data, each checked on its own.
+/// A tensor with its data, from its declaration, which is checked on its own.
 SafetensorsTensor find_tensor(const MappedFile& file, SafetensorsHeader::Tensor&& declared,
                               std::span<const std::byte> data) {
   const auto [begin, end] = std::pair(declared.begin, declared.end);
@@ -73,7 +73,7 @@ SafetensorsTensor find_tensor(const MappedFile& file, SafetensorsHeader::Tensor&
   return tensor;
 }
 
-/// The format wants every byte of data to belong to one tensor.
+/// Checks that every byte of data belongs to exactly one tensor, as the format requires.
 void check_coverage(const MappedFile& file, std::vector<SafetensorsTensor>& tensors,
                     std::span<const std::byte> data) {
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {

@@ -1,5 +1,5 @@
-// A memory-mapped safetensors file. Everything is checked when it is opened, so that a corrupt file is one
-// clear error and never a wrong number.
+// A memory-mapped safetensors file. The file is checked completely when opened, so that a corrupt file gives
+// a clear error and never a wrong number.
 #pragma once
 
 #include <cstddef>
@@ -22,21 +22,20 @@ struct SafetensorsTensor : SafetensorsEntry {
 
 class SafetensorsReader {
  public:
-  /// Throws Error(kInvalidInput) naming the file and what is wrong: a size or offset that leads outside, data
-  /// that overlaps, leaves a gap or does not match dtype and shape, a header that is not what the format
-  /// says.
+  /// Throws Error(kInvalidInput) with the file and the defect: a size or offset outside the file; data that
+  /// overlaps, leaves a gap or does not match dtype and shape; an invalid header.
   explicit SafetensorsReader(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_.path(); }
-  /// In order of their data.
+  /// Sorted by the position of their data.
   const std::vector<SafetensorsTensor>& tensors() const { return tensors_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
   bool has(const std::string& name) const { return index_.contains(name); }
-  /// Throws Error(kInvalidInput) when there is no such tensor.
+  /// Throws Error(kInvalidInput) if there is no tensor `name`.
   const SafetensorsTensor& tensor(const std::string& name) const;
   /// Copies elements [first, first + out.size()) of a flat F32 tensor. Throws Error(kInvalidInput) when the
-  /// tensor is missing, of another dtype or shorter.
+  /// tensor is missing, too short or of another dtype.
   void copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const;
 
  private:

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// PyTorch counts the micro-batches that a batch norm saw; nothing here depends on it.
+// PyTorch's batch counter of a batch norm; nothing here uses it.
 bool is_count(const std::string& name) {
   return name.ends_with(".num_batches_tracked");
 }
@@ -29,7 +29,7 @@ SafetensorsSource::SafetensorsSource(const std::filesystem::path& file, NewHead 
 bool SafetensorsSource::is_new(const std::string& name) const {
   if (!new_head_.has(name)) return false;
   if (new_head_.when == NewHead::When::kAlways) return true;
-  // A layer of which a part is there is damaged, not new.
+  // If the file has part of the layer, the file is damaged and the head is not new.
   const std::string layer = name.substr(0, name.rfind('.') + 1);
   return std::ranges::none_of(names_.all(),
                               [&](const auto& entry) { return entry.first.starts_with(layer); });

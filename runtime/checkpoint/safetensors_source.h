@@ -1,5 +1,5 @@
-// The tensors of one safetensors file in fp32, under their names in it or, of other programs, their plain
-// ones.
+// The tensors of one safetensors file in fp32, with their stored names or, for files of other programs, their
+// plain names.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ namespace trireme {
 class SafetensorsSource final : public TensorSource {
  public:
   enum class Names : std::uint8_t {
-    kAsStored,  // of this project's checkpoints
+    kAsStored,  // files of this project's checkpoints
     kPlain,     // see plain_tensor_name()
   };
 
-  /// Where the file has another head than `new_head`, it is passed over. Throws what SafetensorsReader does.
+  /// A head in the file other than `new_head` is skipped. Throws the errors of SafetensorsReader.
   explicit SafetensorsSource(const std::filesystem::path& file, NewHead new_head = {},
                              Names names = Names::kAsStored);
 
   const SafetensorsReader& file() const { return file_; }
   std::string place() const override { return file_.path().string(); }
-  /// PyTorch's counts of batches may be there, too.
+  /// PyTorch's batch counters are also allowed.
   void check(std::span<const SafetensorsEntry> wanted) const override;
   bool is_new(const std::string& name) const override;
   std::vector<std::string> notes() const override { return describe_name_changes(changes_, place()); }

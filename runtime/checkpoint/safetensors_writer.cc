@@ -23,7 +23,7 @@ void SafetensorsWriter::write(std::span<const std::byte> bytes) {
   file_.writer().append(bytes);
 }
 
-// A tensor without elements is complete as soon as it is next.
+// A tensor without elements is complete as soon as it is the next one.
 void SafetensorsWriter::note_tensors(std::span<const std::byte> bytes) {
   while (next_ < declared_.size()) {
     const Declared& tensor = declared_[next_];

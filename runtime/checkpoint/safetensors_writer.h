@@ -15,30 +15,29 @@
 
 namespace trireme {
 
-/// A file that was written, as a manifest lists it.
+/// A written file, as listed in a manifest.
 struct CheckpointFile {
-  std::string name;  // within the checkpoint's folder
+  std::string name;  // relative to the checkpoint's folder
   std::uint64_t bytes = 0;
   std::uint64_t checksum = 0;                         // ByteHash of the content
-  std::map<std::string, std::uint64_t> tensors = {};  // the checksum of each, of a safetensors file
+  std::map<std::string, std::uint64_t> tensors = {};  // per tensor, for safetensors files
   bool operator==(const CheckpointFile&) const = default;
 };
 
-/// The data is aligned to 8 bytes in the file, and so is each float of a file that holds floats only.
+/// Data starts at a multiple of 8 bytes, so in a file that holds floats only each float is aligned.
 class SafetensorsWriter {
  public:
   /// Throws Error(kInvalidInput) when a name is used twice or is not UTF-8, a dtype is unknown, or the file
-  /// cannot be made.
+  /// cannot be created.
   SafetensorsWriter(const std::filesystem::path& path, const std::vector<SafetensorsEntry>& tensors,
                     const std::map<std::string, std::string>& metadata = {});
 
-  /// The next bytes of the tensors' data, in pieces of any size. Throws Error(kInvalidInput) when they are
-  /// more than was declared, Error(kRuntime) when the disk refuses.
+  /// Appends bytes of the tensors' data, in pieces of any size. Throws Error(kInvalidInput) for more bytes
+  /// than declared, Error(kRuntime) for disk failures.
   void append(std::span<const std::byte> bytes);
   void append(std::span<const float> values) { append(std::as_bytes(values)); }
 
-  /// Makes the file appear under its name, whole and synced. Throws Error(kInvalidInput) when data is
-  /// missing.
+  /// Syncs the file and renames it to its final name. Throws Error(kInvalidInput) when data is missing.
   CheckpointFile commit();
 
  private:
@@ -52,11 +51,11 @@ class SafetensorsWriter {
     std::string name;
     std::uint64_t bytes = 0;
   };
-  std::vector<Declared> declared_;  // in their order
-  std::size_t next_ = 0;            // of declared_, whose data is to come
-  std::uint64_t next_bytes_ = 0;    // of it so far
+  std::vector<Declared> declared_;  // in the order of declaration
+  std::size_t next_ = 0;            // index of the tensor that receives the next bytes
+  std::uint64_t next_bytes_ = 0;    // its bytes so far
   ByteHash next_hash_;
-  std::map<std::string, std::uint64_t> tensors_;  // whose data is complete
+  std::map<std::string, std::uint64_t> tensors_;  // of complete tensors
 };
 
 }  // namespace trireme

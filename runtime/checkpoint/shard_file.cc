@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr std::array<char, 8> kMagic = {'T', 'R', 'S', 'H', 'A', 'R', 'D', '1'};
 
-// The first line; see [Note: shard files].
+// The first bytes of the file; see [Note: shard files].
 struct Prelude {
   std::array<char, 8> magic{};
   std::uint64_t header_bytes = 0, header_hash = 0, num_pieces = 0, body_hash = 0;
@@ -28,7 +28,7 @@ std::uint64_t hash_of(std::span<const std::byte> bytes) {
   return hash.value();
 }
 
-// Padded, so that the table is aligned.
+// Padded with spaces, so that the table is aligned.
 std::string to_text(const ShardHeader& header) {
   Json files = Json::array();
   for (const ShardHeader::File& file : header.files)
@@ -77,7 +77,7 @@ void ShardWriter::write(const ReservedFile& file) const {
   at += header_.size();
   ByteHash hash;
   const auto append = [&](const void* from, std::uint64_t bytes) {
-    constexpr std::uint64_t kRun = std::uint64_t{1} << 18;  // that stays in a cache for the hash
+    constexpr std::uint64_t kRun = std::uint64_t{1} << 18;  // stays in cache for the hash
     for (std::uint64_t done = 0; done < bytes; done += kRun) {
       const auto count = static_cast<std::size_t>(std::min(kRun, bytes - done));
       std::memcpy(at, static_cast<const std::byte*>(from) + done, count);

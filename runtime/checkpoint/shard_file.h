@@ -1,11 +1,11 @@
-// What one rank has of a checkpoint's files, in a file of its own: pieces, each with its place in the files
-// of the checkpoint. Shards of all ranks are the checkpoint; on which layout it was made does not matter to
-// who brings them together.
+// One rank's part of a checkpoint in a separate file: pieces, each with its position in the files of the
+// checkpoint. The shards of all ranks together are the checkpoint. Assembling them does not require the
+// layout that wrote them.
 //
-// [Note: shard files] "TRSHARD1", then four numbers of 64 bits: the length of the header, its hash, the
-// number of pieces, and the hash of all that follows the header. The header is JSON. Then a table of pieces,
-// three numbers each (file, place in it, bytes), and their bytes one after another. The first line is written
-// last: a file that its writer did not finish begins with zeros.
+// [Note: shard files] A shard file begins with "TRSHARD1" and four 64-bit numbers: the length of the header,
+// its hash, the number of pieces, and the hash of everything after the header. Then come the header in JSON,
+// a table of pieces with three numbers each (file, offset, bytes), and the bytes of the pieces. The first
+// part is written last, so an unfinished file begins with zeros.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,22 @@
 
 namespace trireme {
 
-/// What a shard says of itself.
+/// The metadata of a shard.
 struct ShardHeader {
   struct File {
     std::string name;
     std::uint64_t bytes = 0;
   };
 
-  std::string run;   // whose checkpoint it is
-  std::string save;  // the one time that it was saved: shards of another time do not belong to it
+  std::string run;   // identifies the run
+  std::string save;  // identifies this save; shards of different saves cannot be combined
   std::int64_t step = 0;
   int rank = 0, num_ranks = 1;
-  std::vector<File> files;  // of the checkpoint; rank 0's has all of them, others the first ones
-  nlohmann::json content;   // of the manifest; of rank 0 alone
+  std::vector<File> files;  // files of the checkpoint: all on rank 0, on other ranks the first ones
+  nlohmann::json content;   // content of the manifest; rank 0 only
 };
 
-/// Where bytes belong.
+/// The position of bytes in the checkpoint.
 struct ShardPlace {
   std::uint64_t file = 0;    // index in ShardHeader::files
   std::uint64_t offset = 0;  // in that file
@@ -48,14 +48,14 @@ struct ShardPiece {
   const std::byte* data = nullptr;
 };
 
-/// A shard that is to be written.
+/// A shard to be written.
 class ShardWriter {
  public:
-  /// The pieces' bytes outlive this.
+  /// The pieces' bytes must outlive this object.
   ShardWriter(const ShardHeader& header, std::vector<ShardPiece> pieces);
-  /// Of the whole file.
+  /// Size of the whole file.
   std::uint64_t size_bytes() const { return size_bytes_; }
-  /// Fills the file, which is of this size.
+  /// Writes to `file`, which has size_bytes().
   void write(const ReservedFile& file) const;
 
  private:
@@ -64,17 +64,17 @@ class ShardWriter {
   std::uint64_t size_bytes_ = 0;
 };
 
-/// A shard that is there.
+/// An existing shard.
 class ShardReader {
  public:
-  /// Of the whole file, or of its first bytes. Throws Error(kInvalidInput) naming the file where it is not
-  /// whole, or its header damaged.
+  /// `size_bytes`: size of the shard, if the file may be longer; default: the size of the file. Throws
+  /// Error(kInvalidInput) naming the file if it is incomplete or its header damaged.
   explicit ShardReader(const std::filesystem::path& path, std::optional<std::uint64_t> size_bytes = {});
 
   const ShardHeader& header() const { return header_; }
   std::uint64_t size_bytes() const { return size_bytes_; }
-  /// Reads all of it. Throws Error(kInvalidInput) naming the file where a bit is another, or a piece belongs
-  /// to no place. Before pieces() is used.
+  /// Reads the whole file. Throws Error(kInvalidInput) naming the file if a bit changed or a piece has an
+  /// invalid position. Call before pieces().
   void verify() const;
   std::vector<ShardPiece> pieces() const;
 

@@ -14,21 +14,21 @@ namespace {
 struct Renamed {
   std::string_view old_name, new_name;
 };
-// Of the last part. The first published checkpoints are TensorFlow's, converted.
+// Renames of the last name part. The first published checkpoints were converted from TensorFlow.
 constexpr std::array<Renamed, 2> kNormParts{{{"gamma", "weight"}, {"beta", "bias"}}};
 
 constexpr std::string_view kOuterWrapper = "module.";
 constexpr std::array<std::string_view, 3> kWrappers{"_orig_mod.", "_fsdp_wrapped_module.",
                                                     "_checkpoint_wrapped_module."};
 
-/// A part of its own: not the end of a longer one.
+/// Finds `part` at the start of a name component, not inside one.
 std::size_t find_part(const std::string& name, std::string_view part) {
   std::size_t at = name.find(part);
   while (at != std::string::npos && at > 0 && name[at - 1] != '.') at = name.find(part, at + 1);
   return at;
 }
 
-/// Removes the first wrapper; false: there is none.
+/// Removes the first wrapper. Returns false if there is none.
 bool unwrap(std::string& name, std::set<std::string>& changes) {
   if (name.starts_with(kOuterWrapper)) {
     name.erase(0, kOuterWrapper.size());

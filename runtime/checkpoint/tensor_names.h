@@ -1,4 +1,4 @@
-// Names of tensors that wrappers of PyTorch and older formats changed, as the model itself calls them.
+// Maps tensor names changed by PyTorch wrappers and older formats back to the model's own names.
 #pragma once
 
 #include <map>
@@ -9,17 +9,17 @@
 
 namespace trireme {
 
-/// `stored` without "module." at its beginning (DataParallel), without "_orig_mod." (torch.compile) and the
-/// wrappers of FSDP and of activation checkpointing anywhere, and with "weight" and "bias" for the "gamma"
-/// and "beta" of a norm. `changes`: receives what was changed, for the log.
+/// Returns `stored` without "module." at its start (DataParallel), and without "_orig_mod." (torch.compile)
+/// and the wrappers of FSDP and activation checkpointing anywhere. Renames "gamma" and "beta" of a norm to
+/// "weight" and "bias". `changes` receives the changes, for the log.
 std::string plain_tensor_name(std::string_view stored, std::set<std::string>& changes);
 
-/// Every name of a file or folder by its plain one.
+/// The stored names of a file or folder by plain name.
 class TensorNames {
  public:
-  /// Throws Error(kInvalidInput) naming `place`, `stored` and the other tensor of the same plain name.
+  /// Throws Error(kInvalidInput) naming `place`, `stored` and the other tensor with the same plain name.
   void add(const std::string& stored, const std::string& plain, const std::string& place);
-  /// The name in the file; null: there is none.
+  /// The stored name, or null.
   const std::string* find(const std::string& plain) const;
   const std::map<std::string, std::string>& all() const { return stored_; }
 
@@ -27,7 +27,7 @@ class TensorNames {
   std::map<std::string, std::string> stored_;  // by plain name
 };
 
-/// A line for the log; empty for no changes.
+/// One log line; empty for no changes.
 std::vector<std::string> describe_name_changes(const std::set<std::string>& changes,
                                                const std::string& place);
 

@@ -31,7 +31,8 @@ constexpr IntegerFormat kIntegers[] = {
     {"I8", number_in<std::int8_t>},   {"U8", number_in<std::uint8_t>},   {"BOOL", number_in<std::uint8_t>},
     {"F64", number_in<double>},       {"U32", number_in<std::uint32_t>}, {"U64", number_in<std::uint64_t>}};
 
-/// Calls `visit(index, value)` for every element, until it returns false. False: not a type of numbers.
+/// Calls `visit(index, value)` for every element until it returns false. Returns false for a non-numeric
+/// dtype.
 template <class Visit>
 bool for_each_number(const SafetensorsTensor& tensor, const Visit& visit) {
   if (is_float_data(tensor)) {
@@ -54,7 +55,7 @@ bool for_each_number(const SafetensorsTensor& tensor, const Visit& visit) {
   return true;
 }
 
-/// Relative error of a rounding to the tensor's type.
+/// Relative error of rounding to the tensor's dtype.
 double precision_of(const SafetensorsTensor& tensor) {
   if (tensor.dtype == "BF16") return 0x1p-8;
   return tensor.dtype == "F16" ? 0x1p-11 : 0x1p-24;

@@ -1,4 +1,4 @@
-// Tensors of a file that a model does not take, compared with what it takes or computes instead.
+// Checks tensors of a file that a model does not load against the values that it uses instead.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,13 @@
 
 namespace trireme {
 
-/// Throws TensorMismatch naming the file, both tensors and the first element that differs, unless both are
-/// equal. `can_be_untied`: the family has models with both, which the message names then.
+/// Throws TensorMismatch naming the file, both tensors and the first different element, unless both are
+/// equal. `can_be_untied`: the family also has untied models, which the message mentions.
 void check_copy(const SafetensorsFolder::Found& copy, const SafetensorsFolder::Found& original,
                 bool can_be_untied);
 
-/// Throws TensorMismatch naming the file, the tensor and the first element that is not what is computed.
+/// Throws TensorMismatch naming the file, the tensor and the first element that differs from its expected
+/// value.
 void check_derived(const SafetensorsFolder::Found& stored, const HfDerived& derived);
 
 }  // namespace trireme

@@ -17,20 +17,20 @@ std::string host_name() {
   return name.data();
 }
 
-/// "<process>.<start>" of a process that runs now; nullopt when none has the number (or it is a zombie).
+/// "<process>.<start>" of a running process; nullopt if no process, or only a zombie, has the number.
 std::optional<std::string> process_identity(std::string_view pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::ostringstream content;
   content << file.rdbuf();
   const std::string text = content.str();
-  // "pid (name) state ...": the name may hold anything, so what follows is found from its last bracket on.
+  // "pid (name) state ...": the name may contain anything, so parse after the last bracket.
   const auto name_end = text.rfind(')');
   if (!file || name_end == std::string::npos) return std::nullopt;
   std::istringstream fields(text.substr(name_end + 1));
   std::string state, field;
   fields >> state;
   if (state == "Z" || state == "X") return std::nullopt;
-  // The start, in clock ticks since boot, is field 22 of proc(5); the state was field 3.
+  // The start time, in clock ticks since boot, is field 22 in proc(5); the state is field 3.
   for (int i = 4; i <= 22; ++i) fields >> field;
   if (!fields) return std::nullopt;
   return fmt::format("{}.{}", pid, field);
@@ -55,7 +55,7 @@ WriterState writer_state(std::string_view mark) {
   if (pid.empty() || pid.find_first_not_of("0123456789") != std::string_view::npos)
     return WriterState::kUnknown;
   if (mark.substr(at + 1) != host_name()) return WriterState::kUnknown;
-  // Nothing can be said about others where processes cannot be looked up, not even this one.
+  // If even this process cannot be looked up, /proc is unusable and the state of others is unknown.
   if (!process_identity("self")) return WriterState::kUnknown;
   return process_identity(pid) == std::string(mark.substr(0, at)) ? WriterState::kAlive : WriterState::kDead;
 }

@@ -1,4 +1,5 @@
-// Names the process that writes a temporary folder, so that another can tell whether it still lives.
+// Identifies the process that writes a temporary folder, so that another process can check whether it is
+// alive.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,16 @@
 
 namespace trireme {
 
-/// "<process>.<start>@<host>" of this process. The start time tells it from later processes with its number.
+/// "<process>.<start>@<host>" of this process. The start time distinguishes it from later processes with the
+/// same number.
 std::string writer_mark();
-/// The same of another process of this host.
+/// The mark of another process on this host.
 std::string writer_mark(int process);
 
 enum class WriterState : std::uint8_t {
   kAlive,
   kDead,
-  kUnknown,  // on another host, or the mark is not one
+  kUnknown,  // on another host, or an invalid mark
 };
 WriterState writer_state(std::string_view mark);
 

@@ -1,4 +1,4 @@
-// The pictures of a set that could not be used, each counted once.
+// The images of a set that could not be used, each counted once.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class BadImages {
     const std::lock_guard lock(mutex_);
     reasons_.emplace(index, std::move(reason));
   }
-  /// The reason for each, in order of the index.
+  /// All reasons, in order of the index.
   std::vector<std::string> reasons() const {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> list;

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-/// The same shape with another number of samples.
+/// `shape` with another number of samples.
 Shape with_samples(const Shape& shape, std::int64_t count) {
   switch (shape.rank()) {
     case 1:

@@ -1,4 +1,4 @@
-// Batches read in parts, by several threads.
+// Batches read in parts by several threads.
 #pragma once
 
 #include <vector>
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-/// Cuts a request at multiples of `samples_per_read`; 0: not at all.
+/// Splits a request at multiples of `samples_per_read`; 0: no split.
 std::vector<BatchRequest> split_request(const BatchRequest& request, std::int64_t samples_per_read);
 
-/// One batch of all samples, in order. The parts are of one kind; one part alone is returned as it is.
+/// One batch of all samples, in order. All parts are of one kind; a single part is returned unchanged.
 HostBatch join_batches(std::vector<HostBatch> parts);
 
 }  // namespace trireme

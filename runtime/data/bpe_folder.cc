@@ -26,8 +26,7 @@ using Json = nlohmann::json;
 constexpr std::string_view kSeparator = "<|endoftext|>";
 constexpr const char* kSpecialFiles = "special_tokens_map.json or tokenizer_config.json";
 
-/// A tokenizer_class of transformers that cuts text as GPT-2 does, with the special tokens that it has unless
-/// its configuration names others.
+/// A tokenizer_class of transformers that splits text as GPT-2 does, with its default special tokens.
 struct TokenizerClass {
   std::string_view name;
   std::map<std::string_view, std::string_view> special;
@@ -58,7 +57,7 @@ Json read_json(const fs::path& path, const char* what) {
   return json;
 }
 
-/// The files beside a vocabulary, empty where they are missing.
+/// The files next to a vocabulary; empty if missing.
 struct SideFiles {
   Json config, special, added;
 
@@ -81,7 +80,8 @@ Json entry_of(const Json& token, bool special) {
   return entry;
 }
 
-/// The special tokens by key of the configuration; `decoder`: it lists its tokens itself.
+/// The special tokens by configuration key. `decoder`: the configuration has added_tokens_decoder, which
+/// lists them.
 std::map<std::string, Json> special_tokens(const SideFiles& files, const TokenizerClass* kind, bool decoder) {
   std::map<std::string, Json> tokens;
   for (const std::string_view key : kSpecialKeys) {
@@ -94,7 +94,7 @@ std::map<std::string, Json> special_tokens(const SideFiles& files, const Tokeniz
   return tokens;
 }
 
-/// What comes behind the named ones.
+/// The special tokens in lists, which follow the special tokens with a key each.
 std::vector<Json> more_special_tokens(const SideFiles& files, bool decoder) {
   std::vector<Json> tokens;
   for (const char* key : {"additional_special_tokens", "extra_special_tokens"}) {
@@ -106,7 +106,7 @@ std::vector<Json> more_special_tokens(const SideFiles& files, bool decoder) {
   return tokens;
 }
 
-/// The tokens that the files give an id, in the order of the ids.
+/// The tokens with ids in the files, in order of the ids.
 std::map<std::int64_t, Json> listed_tokens(const SideFiles& files,
                                            const std::map<std::string, Json>& special) {
   std::map<std::int64_t, Json> listed;
@@ -130,7 +130,7 @@ std::map<std::int64_t, Json> listed_tokens(const SideFiles& files,
   return listed;
 }
 
-/// Entries of added_tokens in tokenizer.json, with the ids that transformers gives.
+/// Entries of added_tokens in tokenizer.json, with the ids that transformers assigns.
 class AddedTokens {
  public:
   explicit AddedTokens(const Json& vocab) : ids_(vocab) {}
@@ -153,7 +153,7 @@ class AddedTokens {
   Json entries_ = Json::array();
 };
 
-/// Null: none is named, and the vocabulary is GPT-2's.
+/// Null: no class is named, and the vocabulary is GPT-2's.
 const TokenizerClass* class_of(const Json& config) {
   if (!config.contains("tokenizer_class") || config["tokenizer_class"].is_null()) return nullptr;
   const std::string full = config["tokenizer_class"].get<std::string>();

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// The character of each byte, and from U+0100 on the bytes of the characters.
+/// The character that represents each byte, and the inverse; characters of unprintable bytes start at U+0100.
 struct ByteCharacters {
   std::array<char32_t, 256> of_byte{};
   std::array<int, 324> byte_of{};  // -1: none
@@ -42,7 +42,7 @@ const ByteCharacters& byte_characters() {
   return characters;
 }
 
-/// Refuses what would change the tokens and is not known here.
+/// Rejects values that would change the tokens and are not supported here.
 void expect(const Json& object, const char* key, std::initializer_list<Json> known) {
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return;
@@ -61,10 +61,10 @@ void add_split(const Json& json, BpeModel& model) {
   }
 }
 
-constexpr int kMaxSequences = 8;          // within each other; known vocabularies have one
+constexpr int kMaxSequences = 8;          // nesting depth; known vocabularies have one level
 constexpr std::size_t kMaxPatterns = 64;  // known vocabularies have up to five
 
-/// `is_byte_level`: text has become bytes; a pattern behind that would cut their characters.
+/// `is_byte_level`: the text has become bytes; a later pattern would split their characters.
 void add_pre_tokenizer(const Json& json, BpeModel& model, bool& is_byte_level, int depth = 0) {
   if (json.is_null()) return;
   TRIREME_CHECK(depth <= kMaxSequences, "its pre-tokenizers are nested more than {} deep", kMaxSequences);
@@ -93,7 +93,7 @@ std::int32_t read_id(const Json& value) {
   return value.get<std::int32_t>();
 }
 
-/// Whether the characters of a token are all those of bytes.
+/// True if all characters of a token represent bytes.
 bool is_written_in_bytes(std::string_view token) {
   return written_token(bytes_of_token(token)) == token;
 }
@@ -109,7 +109,7 @@ void read_vocabulary(const Json& vocab, BpeModel& model) {
   }
 }
 
-/// A merge of tokens that no bytes give never happens.
+/// Skips merges of tokens that no bytes produce, because they never happen.
 void add_merge(const std::string& left, const std::string& right, BpeModel& model) {
   if (!is_written_in_bytes(left) || !is_written_in_bytes(right)) return;
   model.learned.merges.emplace_back(bytes_of_token(left), bytes_of_token(right));
@@ -139,8 +139,8 @@ void read_merges(const Json& merges, BpeModel& model) {
   }
 }
 
-/// `vocab`: {"text": id}. Ids that Hugging Face's tokenizers would not give are refused, as weights trained
-/// with them have other ids.
+/// `vocab`: {"text": id}. Rejects ids that Hugging Face's tokenizers would not assign, because weights
+/// trained with them use other ids.
 void read_added(const Json& tokens, const Json& vocab, BpeModel& model) {
   AddedIds ids(vocab);
   for (const Json& token : tokens) {
@@ -193,7 +193,7 @@ BpeModel from_tokenizer_json(std::string text) {
   return model;
 }
 
-/// Calls read(), and names `path` where it fails.
+/// Calls read(); errors name `path`.
 template <class Read>
 auto naming(const fs::path& path, Read&& read) {
   try {
@@ -219,7 +219,7 @@ std::string bytes_of_token(std::string_view written) {
   std::string bytes;
   for (std::size_t i = 0; i < written.size(); ++i) {
     const auto first = static_cast<unsigned char>(written[i]);
-    // All characters of bytes have one or two bytes of UTF-8.
+    // All byte characters take one or two bytes of UTF-8.
     const bool two = first >= 0xC2 && first <= 0xC5 && i + 1 < written.size();
     const char32_t character =
         two ? static_cast<char32_t>((first & 0x1F) << 6 | (static_cast<unsigned char>(written[i + 1]) & 0x3F))

@@ -1,4 +1,4 @@
-// A byte-level BPE vocabulary as its files hold it: `tokenizer.json` of Hugging Face's tokenizers, or GPT-2's
+// A byte-level BPE vocabulary as stored in files: `tokenizer.json` of Hugging Face's tokenizers, or GPT-2's
 // vocab.json and merges.txt.
 #pragma once
 
@@ -13,27 +13,27 @@
 namespace trireme {
 
 struct BpeModel {
-  /// Found in the text before it is cut: "<|endoftext|>".
+  /// Matched in the text before it is split: "<|endoftext|>".
   struct Added {
     std::string content;
     std::int32_t id = 0;
-    bool normalized = false;  // looked for in what lies between those that are not
+    bool normalized = false;  // matched only between the tokens that are not normalized
   };
   BytePairs::Learned learned;
-  std::vector<std::pair<std::string, std::int32_t>> unreachable;  // tokens that no bytes of a text give
+  std::vector<std::pair<std::string, std::int32_t>> unreachable;  // tokens that no text produces
   std::vector<Added> added;
-  std::vector<std::string> patterns;  // of PCRE2, that cut the text one after the other
-  std::string text;                   // of a tokenizer.json that says the same
+  std::vector<std::string> patterns;  // PCRE2; applied one after the other
+  std::string text;                   // the text of an equivalent tokenizer.json
 };
 
-/// Reads a tokenizer.json, or a folder that has one, or vocab.json and merges.txt (see bpe_folder.h). Throws
-/// Error(kInvalidInput) naming the file and what is missing, damaged, or of a kind that is not known.
+/// Reads a tokenizer.json, a folder with one, or a folder with vocab.json and merges.txt (see bpe_folder.h).
+/// Throws Error(kInvalidInput) naming the file and the part that is missing, damaged or unsupported.
 BpeModel read_bpe_model(const std::filesystem::path& path);
 
-/// The bytes of a token as files write them: a character for each, those of Latin-1 that print themselves,
-/// the others from U+0100 on. What is no such character stays as it is.
+/// The bytes of a token as written in files: one character per byte. Printable Latin-1 characters stand for
+/// themselves; the others start at U+0100. Other characters stay unchanged.
 std::string bytes_of_token(std::string_view written);
-/// The other way.
+/// The inverse of bytes_of_token().
 std::string written_token(std::string_view bytes);
 
 }  // namespace trireme

@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-// What ends a document, and what begins one, in the vocabularies of GPT-2 and Llama 3.
+// Document end and document begin tokens in the vocabularies of GPT-2 and Llama 3.
 constexpr const char* kEnds[] = {"<|endoftext|>", "<|end_of_text|>", "</s>"};
 constexpr const char* kBegin = "<|begin_of_text|>";
 
@@ -74,7 +74,7 @@ class BpeTokenizer final : public Tokenizer {
   }
 
  private:
-  /// Words come again and again.
+  /// Tokens of words seen before; words repeat often.
   using Cache = std::unordered_map<std::string_view, std::vector<std::int32_t>>;
 
   void name_token(std::int32_t id, const std::string& bytes) {
@@ -84,7 +84,7 @@ class BpeTokenizer final : public Tokenizer {
 
   struct Part {
     std::string_view text;
-    std::size_t next_set;  // of the added tokens that are not looked for yet
+    std::size_t next_set;  // the first set of added tokens not yet matched
   };
   void encode_from(const Part& part, Cache& cache, MatchBudget& budget,
                    std::vector<std::int32_t>& ids) const {
@@ -111,7 +111,7 @@ class BpeTokenizer final : public Tokenizer {
   std::string text_;
   std::map<std::int32_t, std::string> tokens_;  // as bytes
   std::map<std::string, std::int32_t, std::less<>> added_;
-  std::vector<TextSet> added_sets_;  // one after the other, each between the tokens of the one before
+  std::vector<TextSet> added_sets_;  // applied in order, each to the text between matches of the previous one
   std::vector<TextPattern> patterns_;
   std::optional<BytePairs> pairs_;
 };

@@ -17,7 +17,7 @@ BytePairs::BytePairs(Learned learned) : ids_(std::move(learned.ids)), whole_piec
   for (std::size_t i = 0; i < learned.merges.size(); ++i) {
     const auto& [left, right] = learned.merges[i];
     const Merge merge{.rank = static_cast<std::int32_t>(i), .id = id_of(left + right, i)};
-    // Of a pair that is listed twice the last mention counts, as in Hugging Face's tokenizers.
+    // If a pair is listed twice, the last entry counts, as in Hugging Face's tokenizers.
     merges_.insert_or_assign(key(id_of(left, i), id_of(right, i)), merge);
   }
 }
@@ -66,7 +66,7 @@ void BytePairs::encode(std::string_view piece, Ids& to) const {
     const Candidate best = candidates.top();
     candidates.pop();
     Symbol& left = at(best.left);
-    // Where one of the two was joined meanwhile, a newer candidate stands for what is there now.
+    // If one of the two was merged since, a newer candidate replaces this one.
     if (left.id != best.left_id || left.next < 0 || at(left.next).id != best.right_id) continue;
     Symbol& right = at(left.next);
     left.id = best.joined;

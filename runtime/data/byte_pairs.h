@@ -1,5 +1,5 @@
-// Byte-pair encoding of one piece of text (Sennrich et al. 2016): neighbours are joined, the pair that was
-// learned first before all others, until no pair is left that was learned.
+// Byte-pair encoding of one piece of text (Sennrich et al. 2016): merges neighbouring pairs, always the pair
+// that was learned first, until no learned pair is left.
 #pragma once
 
 #include <array>
@@ -16,12 +16,13 @@ class BytePairs {
  public:
   using Ids = std::vector<std::int32_t>;
   struct Learned {
-    std::unordered_map<std::string, std::int32_t> ids;        // of tokens, as the bytes that they stand for
-    std::vector<std::pair<std::string, std::string>> merges;  // in the order in which they were learned
-    bool whole_pieces = false;  // a piece that is a token is that one, whatever the merges give
+    std::unordered_map<std::string, std::int32_t> ids;        // of tokens, keyed by their bytes
+    std::vector<std::pair<std::string, std::string>> merges;  // in the order of learning
+    bool whole_pieces = false;  // a piece that is a token becomes that token, whatever the merges give
   };
 
-  /// Throws Error(kInvalidInput) where a byte is no token, and where a merge joins or gives what is none.
+  /// Throws Error(kInvalidInput) if a byte is not a token, or if a merge uses or produces a text that is not
+  /// a token.
   explicit BytePairs(Learned learned);
 
   /// Appends the tokens of `piece`.

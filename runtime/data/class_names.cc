@@ -12,8 +12,8 @@
 namespace trireme {
 namespace {
 
-/// Bytes of the UTF-8 character that `text` begins with; 0 where it begins with none. Overlong forms and
-/// surrogates are none (RFC 3629).
+/// Bytes of the UTF-8 character at the start of `text`; 0 if invalid. Overlong forms and surrogates are
+/// invalid (RFC 3629).
 std::size_t character_bytes(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char first = byte(0);
@@ -28,7 +28,7 @@ std::size_t character_bytes(std::string_view text) {
   return overlong || beyond ? 0 : size;
 }
 
-/// Those of `these` that `those` lacks, in their order.
+/// The elements of `these` that are missing in `those`, in order.
 std::vector<std::string> missing_from(const std::vector<std::string>& these, std::vector<std::string> those) {
   std::ranges::sort(those);
   std::vector<std::string> missing;

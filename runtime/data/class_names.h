@@ -1,4 +1,4 @@
-// The names of a set's classes, and whether two sets mean the same by a label.
+// Class names of a data set, and the check that two sets give labels the same meaning.
 #pragma once
 
 #include <string>
@@ -7,19 +7,20 @@
 namespace trireme {
 
 struct ClassNames {
-  std::string where;               // whose they are, for messages: "the training set photos/train"
-  std::vector<std::string> names;  // by label, UTF-8; empty: not known
+  std::string where;               // for messages: "the training set photos/train"
+  std::vector<std::string> names;  // by label, UTF-8; empty: unknown
 };
 
-/// The names of folders, which may be any bytes, as UTF-8: a byte that is none becomes "\xE9". So they can be
-/// written to JSON, and the same folders give the same names.
+/// Folder names, which may be any bytes, as UTF-8: each invalid byte becomes "\xE9". The result can be
+/// written to JSON, and equal folders give equal names.
 std::vector<std::string> as_utf8(const std::vector<std::string>& names);
 
-/// Throws Error(kInvalidInput) naming the first label of another class with both names, both positions and
-/// the classes that only one of them has, and `advice`. Places without names agree with any.
+/// Throws Error(kInvalidInput) if a label means different classes. The message has the first such label with
+/// both names, both positions, the classes that only one set has, and `advice`. A set without names agrees
+/// with any.
 void check_same_classes(const ClassNames& a, const ClassNames& b, const std::string& advice);
 
-/// `known` without the classes at its end that `data` has no label for, where the others are the same.
+/// Removes trailing classes of `known` for which `data` has no label, if all other classes agree.
 ClassNames first_classes(const ClassNames& known, const ClassNames& data);
 
 /// "'cat', 'dog' and 3 more"

@@ -1,4 +1,4 @@
-// The identity of a set of samples: equal wherever and under whatever file names the same samples lie.
+// Identifies a set of samples by content, independent of file names and locations.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,10 +9,10 @@
 namespace trireme {
 
 struct DataFingerprint {
-  std::string contents;    // kind and count, for messages: "1800 tokens"
+  std::string contents;    // kind and count for messages: "1800 tokens"
   std::uint64_t hash = 0;  // of all samples with their labels, in file order
-  // Of the names and labels of samples that have names, in file order; 0: they have none. Where it is the
-  // same and `hash` is not, files were replaced, as where a damaged picture was repaired.
+  // Hash of the names and labels of named samples, in file order; 0: samples have no names. If equal while
+  // `hash` differs, files were replaced, for instance a damaged image was repaired.
   std::uint64_t names_hash = 0;
 
   bool operator==(const DataFingerprint& other) const { return hash == other.hash; }

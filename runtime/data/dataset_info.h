@@ -1,5 +1,5 @@
-// The contents of a folder of prepared tokens: its `dataset.json`. The file is written last, so a folder that
-// has one is whole.
+// The description of a folder of prepared tokens: its `dataset.json`. Written last, so a folder with this
+// file is complete.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct DatasetInfo {
   std::string tokenizer_model;  // file name within the folder; empty for bytes
   std::int64_t vocab_size = 0;
   std::int64_t train_tokens = 0;
-  std::int64_t eval_tokens = 0;      // 0: there is no eval.bin
-  std::int64_t train_documents = 0;  // 0: the tokens are a stream
+  std::int64_t eval_tokens = 0;      // 0: no eval.bin
+  std::int64_t train_documents = 0;  // 0: the tokens are one stream
   std::int64_t eval_documents = 0;
-  std::vector<std::string> classes;  // of documents, by label; empty: they have none
+  std::vector<std::string> classes;  // of documents, by label; empty: no labels
   std::int64_t source_files = 0;
   std::int64_t source_bytes = 0;
   std::int64_t skipped_binary_files = 0;
@@ -28,7 +28,7 @@ struct DatasetInfo {
 /// Reads `folder`/dataset.json. Throws Error(kInvalidInput) naming the file and key that is missing or wrong.
 DatasetInfo read_dataset_info(const std::filesystem::path& folder);
 
-/// Writes it, whole or not at all.
+/// Writes `folder`/dataset.json atomically.
 void write_dataset_info(const DatasetInfo& info, const std::filesystem::path& folder);
 
 }  // namespace trireme

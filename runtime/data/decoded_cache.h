@@ -1,4 +1,4 @@
-// Decoded pictures that are kept in memory, for sets that fit.
+// A cache of decoded images in memory, for sets that fit.
 #pragma once
 
 #include <cstdint>
@@ -10,29 +10,28 @@
 
 namespace trireme {
 
-/// Keeps pictures until the memory is used up, and those that it has for good: in training every picture is
-/// read as often as any other, so none is worth more. What is found is what decoding would give, so results
-/// do not depend on the cache. Thread-safe.
+/// Stores images until the memory is full, and never evicts: training reads all images equally often, so none
+/// is more valuable. Cached pixels equal decoded pixels, so results do not depend on the cache. Thread-safe.
 class DecodedCache {
  public:
   DecodedCache(std::int64_t num_images, std::shared_ptr<PictureMemory> memory);
 
-  /// A copy of the picture at the reduction that `choose` wants; null when it is not here.
+  /// A copy of the image at the reduction chosen by `choose`; null if not cached.
   std::shared_ptr<const Image> find(std::int64_t index, const ImageSource::ReductionChooser& choose) const;
-  /// Keeps a copy of `image`, which decoding a stored picture of `size` with `reduction` gave, unless there
-  /// is no room or another one is here.
+  /// Stores a copy of `image`, the result of decoding a stored image of `size` with `reduction`, unless the
+  /// memory is full or the entry is taken.
   void insert(std::int64_t index, ImageSize size, int reduction, const Image& image);
 
  private:
   struct Entry {
-    const std::uint8_t* pixels = nullptr;  // null: not here
+    const std::uint8_t* pixels = nullptr;  // null: not cached
     ImageSize decoded;
     int decoded_reduction = 1;
     ImageSize stored;
-    int reduction = 0;  // as requested; a PNG is decoded whole all the same
+    int reduction = 0;  // as requested; a PNG is always decoded at full size
   };
   const std::shared_ptr<PictureMemory> memory_;
-  mutable std::mutex mutex_;  // guards the entries; pixels do not change once they are in one
+  mutable std::mutex mutex_;  // guards the entries; cached pixels never change
   std::vector<Entry> entries_;
 };
 

@@ -116,7 +116,7 @@ HostBatch DocumentDataset::read(const std::vector<std::size_t>& rows) const {
   return batch;
 }
 
-// The row whose first token is token `at` of the batch.
+// Fills the row whose first token is token `at` of the batch.
 void DocumentDataset::fill_row(std::size_t row, std::size_t at, HostBatch& batch) const {
   std::size_t begin = at;
   for (const std::int32_t index : rows_[row]) {
@@ -125,7 +125,7 @@ void DocumentDataset::fill_row(std::size_t row, std::size_t at, HostBatch& batch
     begin += static_cast<std::size_t>(row_tokens(index));
   }
   const std::size_t end = at + static_cast<std::size_t>(options_.sequence_length);
-  for (std::size_t t = begin; t < end; ++t) {  // padding: token 0 at position 0, which sees itself
+  for (std::size_t t = begin; t < end; ++t) {  // padding: token 0 at position 0, which attends only to itself
     batch.documents.key_bounds[2 * t] = static_cast<std::int32_t>(t - at);
     batch.documents.key_bounds[2 * t + 1] = static_cast<std::int32_t>(t - at) + 1;
   }

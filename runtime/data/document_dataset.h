@@ -1,4 +1,4 @@
-// Short texts as samples: rows of one document each and padding, or of several.
+// Short texts as samples: one document per row with padding, or several per row.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace trireme {
 
-/// Samples are rows of T tokens, int32 [B, T], with HostBatch::documents. Without packing a row is a
-/// document; with packing the rows of pack_rows(), fixed for the whole run. Each document is preceded by the
-/// class token, and cut at its end where it is longer than a row. Rows are permuted as [Note: training order]
-/// says.
+/// Samples are rows of T tokens, int32 [B, T], with HostBatch::documents. Without packing a row is one
+/// document. With packing the rows come from pack_rows() and are fixed for the whole run. Each document
+/// starts with the class token, and its end is cut off if it is longer than a row. Rows are permuted by
+/// [Note: training order].
 class DocumentDataset final : public Dataset {
  public:
   enum class Targets : std::uint8_t {
-    kTokens,  // every token is its own target; padding and class tokens have none
-    kLabels,  // of its document, at the class token; others have none
+    kTokens,  // every token is its own target; padding and class tokens have no target
+    kLabels,  // the document's label, at the class token; other tokens have no target
   };
   struct Options {
     std::filesystem::path path;        // a `.bin` file with its `.documents`
@@ -30,22 +30,22 @@ class DocumentDataset final : public Dataset {
     std::int64_t vocab_size = kTokens32.max_vocab;
   };
 
-  /// Throws Error(kInvalidInput) for a file that is missing or damaged, a row of fewer than two tokens, a
-  /// token that is not below the vocabulary size, and, for labels, documents without one.
+  /// Throws Error(kInvalidInput) for a missing or damaged file, a row of fewer than two tokens, a token not
+  /// below the vocabulary size, and, with kLabels, documents without a label.
   explicit DocumentDataset(const Options& options);
 
   std::int64_t num_samples() const override { return static_cast<std::int64_t>(rows_.size()); }
   std::int64_t targets_per_sample() const override { return most_targets_; }
   std::int64_t num_train_targets(std::int64_t first, std::int64_t count) const override;
   std::int64_t num_sequential_targets(std::int64_t first, std::int64_t count) const override;
-  // Both throw Error(kRuntime) naming the file that has changed.
+  // Both throw Error(kRuntime) naming a file that has changed.
   HostBatch read_train(std::int64_t first, std::int64_t count) const override;
   HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
   std::vector<std::int32_t> train_documents(std::int64_t sample) const override;
   std::vector<std::int32_t> sequential_documents(std::int64_t sample) const override;
 
   const DocumentFile& file() const { return file_; }
-  /// Documents that are longer than a row.
+  /// Number of documents longer than a row.
   std::int64_t num_cut() const { return num_cut_; }
 
  private:
@@ -60,7 +60,7 @@ class DocumentDataset final : public Dataset {
 
   Options options_;
   DocumentFile file_;
-  std::vector<std::vector<std::int32_t>> rows_;  // documents of each
+  std::vector<std::vector<std::int32_t>> rows_;  // document indices of each row
   std::int64_t most_targets_ = 0, num_cut_ = 0;
 };
 

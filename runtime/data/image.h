@@ -1,4 +1,4 @@
-// A decoded picture: 8-bit RGB in host memory.
+// A decoded image: 8-bit RGB in host memory.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct ImageSize {
 };
 
 struct Image {
-  ImageSize size;     // of `pixels`
-  int reduction = 1;  // one pixel represents so many of the stored picture's, in both directions
+  ImageSize size;                    // of `pixels`
+  int reduction = 1;                 // stored pixels per pixel, in both directions
   std::vector<std::uint8_t> pixels;  // [height, width, 3], red first
 };
 

@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// The views of a group of neighbours, rendered when they are first requested.
+/// The views of a group of neighbouring samples, rendered on first use.
 class ImageDataset::MixingGroup {
  public:
   explicit MixingGroup(const ImageDataset& data)
@@ -98,7 +98,7 @@ std::int32_t ImageDataset::render(std::int64_t index, const ImageRandom& random,
 std::int32_t ImageDataset::render_training_sample(std::int64_t sample, float* out) const {
   const auto epoch = static_cast<std::uint32_t>(sample / num_samples());
   const std::int64_t index = Permutation(num_samples(), options_.seed, epoch)(sample % num_samples());
-  // Keyed by the picture that was drawn, also where another one replaces it.
+  // Keyed by the drawn image, even if another one replaces it.
   const ImageRandom random(ImageRandom::Stream::kView, options_.seed, epoch,
                            static_cast<std::uint32_t>(index));
   return render(index, random, out);

@@ -1,4 +1,4 @@
-// Pictures as training and evaluation samples.
+// Images as training and evaluation samples.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace trireme {
 
-/// Inputs are [B, S, S, 3] fp32, normalised; targets labels [B], or with mixing [B, K] with weights (see
-/// HostBatch). In training order a pass holds each picture once (see [Note: training order]), seen as
-/// options.view says; in file order it is the middle square. A sample follows from the seed and its index
-/// alone.
+/// Inputs are [B, S, S, 3] fp32, normalised. Targets are labels [B], or with mixing [B, K] with weights (see
+/// HostBatch). In training order a pass uses each image once (see [Note: training order]), with views by
+/// options.view; in file order the view is the center square. A sample is a function of the seed and its
+/// index.
 ///
-/// A picture that cannot be decoded is refused, or with OnBadImage::kSkip left out, in training replaced by
-/// the next good one in file order, for everybody alike: whether a picture is good does not depend on who
-/// reads it.
+/// An image that cannot be decoded is an error. With OnBadImage::kSkip it is skipped, and in training
+/// replaced by the next good one in file order. All ranks make the same choice, because an image is good or
+/// bad regardless of the reader.
 class ImageDataset final : public Dataset {
  public:
   enum class OnBadImage : std::uint8_t { kFail, kSkip };
@@ -30,7 +30,7 @@ class ImageDataset final : public Dataset {
     OnBadImage on_bad_image = OnBadImage::kFail;
     std::uint64_t seed = 0;
   };
-  /// Throws Error(kInvalidInput) when the source is empty or has more than 2^32 pictures, or the size is not
+  /// Throws Error(kInvalidInput) when the source is empty or has more than 2^32 images, or the size is not
   /// positive.
   explicit ImageDataset(const Options& options);
 
@@ -45,10 +45,10 @@ class ImageDataset final : public Dataset {
   class MixingGroup;
   std::int64_t view_elems() const { return std::int64_t{options_.view.size} * options_.view.size * 3; }
   HostBatch empty_batch(std::int64_t first, std::int64_t count, int num_labels) const;
-  /// Renders a picture and returns its label; nothing for one that is left out. Throws where none may be.
+  /// Renders an image and returns its label; nullopt if it is skipped. Throws if skipping is off.
   std::optional<std::int32_t> render_if_good(std::int64_t index, const std::optional<ImageRandom>& random,
                                              float* out) const;
-  /// Renders a picture, or the next good one in its place, and returns its label.
+  /// Renders an image, or the next good one instead, and returns its label.
   std::int32_t render(std::int64_t index, const ImageRandom& random, float* out) const;
   std::int32_t render_training_sample(std::int64_t sample, float* out) const;
 

@@ -17,7 +17,7 @@ bool begins_with(std::span<const std::byte> bytes, std::span<const std::uint8_t>
                     [](std::uint8_t a, std::byte b) { return std::byte{a} == b; });
 }
 
-// By content, not by name: sets on the net hold PNG files called .JPEG.
+// Detects the format by content, because public data sets contain PNG files named .JPEG.
 Format find_format(const EncodedImage& encoded) {
   constexpr std::array<std::uint8_t, 3> kJpeg = {0xFF, 0xD8, 0xFF};
   constexpr std::array<std::uint8_t, 8> kPng = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};

@@ -66,11 +66,11 @@ ClassFolders find_class_folders(const fs::path& root) {
 /// Paths below a class folder, sorted.
 struct Listing {
   std::vector<std::string> pictures, unreadable;
-  std::vector<fs::path> not_followed;  // links to folders that are read already
-  std::vector<fs::path> foreign;       // links that FolderBounds leaves out
+  std::vector<fs::path> not_followed;  // links to folders that were already read
+  std::vector<fs::path> foreign;       // links that FolderBounds rejects
 };
 
-/// Lists a class folder: its own folders first, then those that links lead to, each once.
+/// Lists a class folder: its own subfolders first, then folders behind links, each once.
 class FolderWalk {
  public:
   FolderWalk(const fs::path& folder, const FolderBounds& bounds) : folder_(folder), bounds_(bounds) {}
@@ -79,7 +79,7 @@ class FolderWalk {
     is_new(folder_);
     walk(folder_);
     for (std::size_t next = 0; next < links_.size(); ++next) {
-      // The order of a listing is the file system's.
+      // Sort, because directory order depends on the file system.
       std::ranges::sort(links_.begin() + static_cast<std::ptrdiff_t>(next), links_.end());
       const fs::path link = links_[next];  // walk() appends
       if (is_new(link)) {
@@ -148,8 +148,8 @@ Listing list_files(const fs::path& folder, const FolderBounds& bounds) {
   return found;
 }
 
-/// The reason why no read of a path can give a picture; empty for a file, and for one
-/// that is gone, which may come back.
+/// The reason why reading this path can never give an image. Empty for a regular file, and for a missing one,
+/// which may come back.
 std::string describe_no_file(const fs::path& path) {
   std::error_code error, ignored;
   const fs::file_status status = fs::status(path, error);
@@ -169,8 +169,8 @@ MappedFile open_picture(const fs::path& path) {
   }
 }
 
-/// Adds the size of a file, and its contents where they are at most `limit` bytes. Returns how many it read.
-/// A file that cannot be read counts as one of no size.
+/// Hashes the size of a file, and its contents if they have at most `limit` bytes. Returns the number of
+/// content bytes read. An unreadable file counts as size 0.
 std::uint64_t hash_picture(const fs::path& path, std::uint64_t limit, ByteHash& hash) {
   std::error_code error;
   const std::uintmax_t found = fs::file_size(path, error);
@@ -180,7 +180,7 @@ std::uint64_t hash_picture(const fs::path& path, std::uint64_t limit, ByteHash& 
   try {
     hash.update(MappedFile(path, "picture").bytes());
     return size;
-  } catch (const Error&) {  // whoever reads it names it
+  } catch (const Error&) {  // reading the image reports the error
     return 0;
   }
 }

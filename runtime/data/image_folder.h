@@ -1,4 +1,4 @@
-// A folder of class folders of JPEG and PNG files.
+// A folder with one subfolder of JPEG and PNG files per class.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,23 @@
 
 namespace trireme {
 
-/// The folders below `root` are the classes, labelled 0, 1, ... in order of their names (as bytes); the
-/// pictures of a class are all *.jpg, *.jpeg and *.png files below its folder (upper or lower case), in order
-/// of their paths. Links to files and to folders are followed; within a class a folder is read once, whatever
-/// links lead to it. Links out of `root` are followed only if this user or root made them: others who can
-/// write the folder must not choose which of this user's files are read. What begins with a dot is left out.
+/// The folders below `root` are the classes, labelled 0, 1, ... in byte order of their names. The images of a
+/// class are all *.jpg, *.jpeg and *.png files below its folder (upper or lower case), in order of their
+/// paths. Links to files and to folders are followed; within a class a folder is read once, through any
+/// number of links. Links out of `root` are followed only if this user or root made them, so that other users
+/// with write access cannot choose which of this user's files are read. Names that begin with a dot are
+/// skipped.
 class ImageFolder final : public ImageSource {
  public:
   struct Options {
     std::filesystem::path root;
-    std::int64_t max_pixels = 0;  // of a picture: see EncodedImage
+    std::int64_t max_pixels = 0;  // of an image: see EncodedImage
   };
   static constexpr std::uint64_t kFingerprintBytes = std::uint64_t{256} << 20;
 
-  /// Lists the files, opens none. Warns of pictures of other formats. Throws Error(kInvalidInput) naming the
-  /// folder when it is missing or cannot be listed, has no class folders, or a class folder has no pictures.
+  /// Lists the files without opening them. Warns about images of other formats. Throws Error(kInvalidInput)
+  /// naming the folder if it is missing or cannot be listed, has no class folders, or a class folder has no
+  /// images.
   explicit ImageFolder(const Options& options);
 
   std::int64_t num_images() const override { return static_cast<std::int64_t>(labels_.size()); }
@@ -36,8 +38,8 @@ class ImageFolder final : public ImageSource {
   }
   std::string name(std::int64_t index) const override { return path(index).string(); }
   const std::vector<std::string>& class_names() const override { return class_names_; }
-  /// Of the class names, of the label and file size of every picture, and of the contents of the first
-  /// kFingerprintBytes: reading all of a large set would take too long.
+  /// Covers the class names, the label and file size of every image, and the contents of the first
+  /// kFingerprintBytes, because reading a whole large set would take too long.
   DataFingerprint fingerprint() const override;
   void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const override;
   void keep_in(std::shared_ptr<PictureMemory> memory) override;
@@ -45,11 +47,11 @@ class ImageFolder final : public ImageSource {
 
   std::filesystem::path path(std::int64_t index) const;
 
-  /// Pictures of formats that are not read: *.gif, *.bmp, *.webp, *.tif, *.tiff.
+  /// Number of images in unsupported formats: *.gif, *.bmp, *.webp, *.tif, *.tiff.
   std::int64_t num_unreadable() const { return num_unreadable_; }
-  /// Their number, with the first of them; empty where there are none.
+  /// Their number and the first path; empty if there are none.
   std::string describe_unreadable() const;
-  /// The links out of the folder that are left out, with what to do; empty where there are none.
+  /// The skipped links out of the folder, with the remedy; empty if there are none.
   std::string describe_foreign_links() const;
 
  private:
@@ -58,7 +60,7 @@ class ImageFolder final : public ImageSource {
   Options options_;
   std::vector<std::string> class_names_;
   std::vector<std::int32_t> labels_;
-  // Paths below the class folders, in one piece: a million separate strings take twice the memory.
+  // Paths below the class folders in one string: a million separate strings take twice the memory.
   std::string paths_;
   std::vector<std::size_t> path_ends_;
   std::int64_t num_unreadable_ = 0;

@@ -48,7 +48,7 @@ Mixture draw_mosaic(int size, ImageRandom& random) {
 double draw_beta(double alpha, ImageRandom& random) {
   const double a = draw_gamma(alpha, random), b = draw_gamma(alpha, random);
   if (a + b > 0) return a / (a + b);
-  return random.uniform() < 0.5 ? 0 : 1;  // both too small for a double: the limit of a small alpha
+  return random.uniform() < 0.5 ? 0 : 1;  // both underflow: the limit for small alpha
 }
 
 Mixture draw_mixture(const MixOptions& options, int own, int size, ImageRandom random) {

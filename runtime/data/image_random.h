@@ -1,6 +1,5 @@
-// Random choices about a picture (see [Note: random numbers]): which crop, which mixture. They follow from
-// (seed, epoch, picture) and the order of the draws alone, so every worker and every rank makes the same
-// ones.
+// Random choices for an image, such as crop and mixture (see [Note: random numbers]). They depend only on
+// (seed, epoch, image) and the order of the draws, so every worker and every rank makes the same ones.
 #pragma once
 
 #include <cmath>
@@ -11,10 +10,10 @@
 
 namespace trireme {
 
-/// One stream of draws. Copying it copies its position: a copy draws the same numbers again.
+/// One stream of draws. A copy starts at the same position and draws the same numbers.
 class ImageRandom {
  public:
-  /// The last counter word, outside of those of ops and of the sample order.
+  /// Values of the last counter word, distinct from the values that ops and the sample order use.
   enum class Stream : std::uint32_t { kView = 0xFFFF0020u, kMix = 0xFFFF0021u, kSynthetic = 0xFFFF0022u };
 
   ImageRandom(Stream stream, std::uint64_t seed, std::uint32_t epoch, std::uint32_t index)

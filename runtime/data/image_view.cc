@@ -8,9 +8,9 @@ namespace trireme {
 namespace {
 
 struct Choice {
-  ImageBox box;  // in pixels of the stored picture
+  ImageBox box;  // in pixels of the stored image
   Mirror mirror = Mirror::kNo;
-  int shift_x = 0, shift_y = 0;  // view pixels by which the box is moved
+  int shift_x = 0, shift_y = 0;  // offset of the box, in view pixels
 };
 
 ImageBox center_box(ImageSize size, double part) {

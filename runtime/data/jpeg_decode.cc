@@ -1,6 +1,6 @@
 #include "runtime/data/jpeg_decode.h"
 
-#include <cstdio>  // jpeglib.h wants it
+#include <cstdio>  // needed by jpeglib.h
 
 #include <jpeglib.h>
 
@@ -22,7 +22,7 @@ struct Session {
   const unsigned char* bytes = nullptr;
   unsigned long num_bytes = 0;       // NOLINT: libjpeg's type
   std::uint8_t* pixels = nullptr;    // rows of RGB
-  std::uint8_t* cmyk_row = nullptr;  // room for one row
+  std::uint8_t* cmyk_row = nullptr;  // buffer for one row
 };
 
 [[noreturn]] void leave(j_common_ptr decoder) {
@@ -31,8 +31,8 @@ struct Session {
   std::longjmp(session->escape, 1);
 }
 
-/// Each scan of a progressive picture goes over all of its blocks, and an empty one takes a few bytes: a file
-/// of a megabyte could keep a worker busy for minutes. Encoders write about ten.
+/// Each scan of a progressive image visits all of its blocks, and an empty scan takes a few bytes: a file of
+/// a megabyte could keep a worker busy for minutes. Encoders write about ten scans.
 void limit_scans(j_common_ptr common) {
   constexpr int kMostScans = 500;
   if (reinterpret_cast<j_decompress_ptr>(common)->input_scan_number <= kMostScans) return;
@@ -41,8 +41,8 @@ void limit_scans(j_common_ptr common) {
   std::longjmp(session->escape, 1);
 }
 
-/// The bytes that libjpeg has just skipped in search of a marker are zeros, and few: cameras fill up with
-/// them.
+/// True if the bytes that libjpeg just skipped in search of a marker are few and zero: cameras write such
+/// padding.
 bool skipped_padding(const jpeg_decompress_struct& decoder) {
   constexpr int kMostPadding = 16;
   const auto* const session = static_cast<const Session*>(decoder.client_data);
@@ -52,14 +52,13 @@ bool skipped_padding(const jpeg_decompress_struct& decoder) {
   return std::all_of(end - count, end, [](unsigned char byte) { return byte == 0; });
 }
 
-// [Note: damaged JPEGs] libjpeg goes on after damage, with grey or with whatever the bits make, which would
-// be trained on; only its warnings tell. A code that does not exist or data that ends early is damage
-// wherever it is. Bytes that belong to nothing are damage behind the first scan header: after it, codes of
-// other lengths than those that were written need fewer bytes for all pixels, and many changed bytes show in
-// nothing else. Before it, and behind the end of the picture, other programs leave bytes, and no pixel
-// depends on them. What shows nowhere: bytes that change a coefficient but not the lengths of codes, and a
-// position from which on the codes are in step again, with as many blocks as there were: the format has no
-// checksum. tests/runtime/data/jpeg_damage_test.cc measures what is left.
+// [Note: damaged JPEGs] libjpeg continues after damage with grey or wrong pixels, which would be trained on;
+// only its warnings reveal it. An invalid code or data that ends early is always damage. Extraneous bytes are
+// damage after the first scan header: corrupted codes with other lengths need fewer bytes for all pixels, and
+// many changed bytes show in no other way. Before that header, and after the end of the image, other programs
+// leave extra bytes, and no pixel depends on them. Two kinds of damage are not detected, as the format has no
+// checksum: bytes that change a coefficient but no code length, and code that resynchronises with the
+// original number of blocks. tests/runtime/data/jpeg_damage_test.cc measures the remaining rate.
 bool is_damage(j_common_ptr common) {
   switch (common->err->msg_code) {
     case JWRN_JPEG_EOF:
@@ -105,7 +104,7 @@ std::uint8_t multiply_255(int x, int y) {
   return static_cast<std::uint8_t>((product + (product >> 8)) >> 8);
 }
 
-// Inks are stored inverted: 255 is none.
+// Inks are stored inverted: 255 is no ink.
 void cmyk_to_rgb(const std::uint8_t* cmyk, std::uint8_t* rgb, JDIMENSION width) {
   for (JDIMENSION x = 0; x < width; ++x, cmyk += 4, rgb += 3) {
     for (int channel = 0; channel < 3; ++channel) rgb[channel] = multiply_255(cmyk[channel], cmyk[3]);
@@ -121,7 +120,7 @@ void read_rows(Session& session) {
     jpeg_read_scanlines(&decoder, &row, 1);
     if (session.cmyk_row != nullptr) cmyk_to_rgb(session.cmyk_row, rgb, decoder.output_width);
   }
-  jpeg_finish_decompress(&decoder);  // what is left up to the end marker tells of damage, too
+  jpeg_finish_decompress(&decoder);  // data up to the end marker may also reveal damage
 }
 
 struct OwnedSession : Session {

@@ -1,4 +1,4 @@
-// JPEG by libjpeg-turbo: a part of image_decode.
+// JPEG decoding with libjpeg-turbo: a part of image_decode.
 #pragma once
 
 #include "runtime/data/image_decode.h"

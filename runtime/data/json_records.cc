@@ -19,7 +19,7 @@ std::string_view without_blank(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(kBlank), text.size()));
 }
 
-/// The size of the object or list that `text` begins with; npos where it does not end.
+/// The size of the object or list at the start of `text`; npos if it does not end.
 std::size_t value_bytes(std::string_view text) {
   int depth = 0;
   bool in_string = false;
@@ -39,7 +39,7 @@ std::size_t value_bytes(std::string_view text) {
   return std::string_view::npos;
 }
 
-/// Whether a value that the window does not hold whole begins as records do: {"key": or [{, [[, [".
+/// True if a value that is cut off by the window begins as records do: {"key": or [{, [[, [".
 bool begins_like_records(std::string_view text) {
   const char opening = text.front();
   const std::string_view inner = without_blank(text.substr(1));
@@ -58,7 +58,7 @@ void note_fields(const nlohmann::json& value, JsonRecords& found) {
   }
 }
 
-/// The text with null in place of NaN and Infinity, which Python's json writes and JSON does not have.
+/// The text with null for NaN and Infinity, which Python's json writes and JSON lacks.
 std::string without_odd_numbers(std::string_view text) {
   constexpr std::string_view kOdd[] = {"-Infinity", "Infinity", "NaN"};
   std::string copy;
@@ -79,8 +79,8 @@ std::string without_odd_numbers(std::string_view text) {
   return copy;
 }
 
-/// Nothing where it is no JSON, or says nothing: "[1]" is a footnote, "{}" code. Names that are there twice
-/// do not matter here.
+/// Empty if the text is not JSON, or has no content: "[1]" is a footnote, "{}" code. Repeated names are
+/// allowed here.
 std::optional<nlohmann::json> read_value(std::string_view text) {
   if (json_nesting(text) > kMaxNesting) return std::nullopt;
   const auto parse = [](const auto& from) {
@@ -101,7 +101,7 @@ JsonRecords find_whole_values(std::string_view rest, bool is_cut) {
     const std::size_t size = value_bytes(rest);
     if (num_values == 0) found.is_list = rest.front() == '[';
     if (size == std::string_view::npos) {
-      // Beyond the window, or a file that was cut off.
+      // Ends beyond the window, or the file was truncated.
       if (!begins_like_records(rest) || (!is_cut && num_values == 0)) return {};
       break;
     }
@@ -118,7 +118,7 @@ JsonRecords find_whole_values(std::string_view rest, bool is_cut) {
   return found;
 }
 
-/// Lines of which most are records, and others are broken.
+/// Lines that are mostly records, some of them broken.
 JsonRecords find_lines(std::string_view rest) {
   JsonRecords found{.is_broken = true};
   int num_lines = 0, num_records = 0;
@@ -159,7 +159,7 @@ std::string describe_json(const JsonRecords& found, const std::filesystem::path&
   }
   if (labelled) filter = fmt::format("[.label, .{}] | @tsv", text);
   if (found.is_list) filter = ".[] | " + filter;
-  // jq ends at a line that it cannot read, unless it reads text.
+  // jq stops at a line that it cannot parse, unless it reads raw text.
   return fmt::format(
       "{} holds JSON {}{}{}, and its braces, quotes and keys would be taken for text. Write its text to a "
       "file "

@@ -1,4 +1,4 @@
-// Recognises JSON records given as text, whose braces, quotes and keys a model would learn.
+// Detects JSON records passed as text, so that a model does not learn their braces, quotes and keys.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ struct JsonRecords {
   };
   Kind kind = Kind::kNone;
   bool is_list = false;             // one list, not lines
-  bool is_broken = false;           // lines, some of which are no JSON
+  bool is_broken = false;           // lines, some of which are not JSON
   std::vector<std::string> fields;  // keys of the first object, at most 8
 };
 
-/// Judges by the content: the first values are whole JSON, objects or lists, and nothing else is between
-/// them; or most of the first 32 lines look like objects. NaN and Infinity, as Python writes them, are
-/// numbers. Text that only begins with a bracket is none. Reads at most 1 MiB.
+/// Decides by content. Either the first values are complete JSON objects or lists with nothing else between
+/// them, or most of the first 32 lines look like objects. NaN and Infinity, as written by Python, count as
+/// numbers. Text that only begins with a bracket does not count. Reads at most 1 MiB.
 JsonRecords find_json_records(std::string_view text);
 
-/// What `path` holds, and how its text is taken out: lines of text, or of "label TAB text".
+/// Describes the content of `path`, and a command to extract its text: lines of text, or of "label TAB text".
 std::string describe_json(const JsonRecords& found, const std::filesystem::path& path, bool labelled);
 
 }  // namespace trireme

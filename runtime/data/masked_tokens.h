@@ -1,4 +1,4 @@
-// Masked language modelling (Devlin et al. 2019) over any set of token samples.
+// Masked language modelling (Devlin et al. 2019) over any token data set.
 #pragma once
 
 #include <cstdint>
@@ -8,31 +8,31 @@
 
 namespace trireme {
 
-/// The inputs of another set, of which some tokens are targets, with the others -1. Of the targets 80 % are
-/// replaced by the mask token, 10 % by a random one, and the others stay. In rows of documents, padding and
+/// The inputs of another set, with some tokens as targets; other targets are -1. 80 % of the target tokens
+/// are replaced by the mask token, 10 % by a random token, and 10 % stay. In rows of documents, padding and
 /// the first token of each document, its class token, are never targets.
 ///
-/// [Note: varying targets] Masks follow from the seed, the sample's index in training order, which says the
-/// epoch, and the position. So the number of targets differs from step to step, and every rank counts those
-/// of the whole batch from the seed alone, without reading it or asking others: the loss and the gradients
-/// are divided by the same number on every layout. A step without targets is an update with zero gradients
-/// and a loss of 0: momentum and weight decay go on.
+/// [Note: varying targets] Masks depend on the seed, the sample's index in training order, which implies the
+/// epoch, and the position. So the number of targets varies from step to step. Every rank computes the number
+/// for the whole batch from the seed, without reading samples and without communication. So loss and
+/// gradients are divided by the same number on every layout. A step without targets is an update with zero
+/// gradients and a loss of 0, in which momentum and weight decay still apply.
 class MaskedTokens final : public Dataset {
  public:
   struct Options {
     std::shared_ptr<const Dataset> tokens;  // inputs [B, T] int32
     std::uint64_t seed = 0;
-    double probability = 0.15;    // of a token to be a target
+    double probability = 0.15;    // that a token is a target
     std::int32_t mask_token = 0;  // in [0, vocab_size)
     std::int64_t vocab_size = 0;
   };
 
-  /// Throws Error(kInvalidInput) where the probability is not in (0, 1] or the mask token not in the
+  /// Throws Error(kInvalidInput) if the probability is not in (0, 1] or the mask token is not in the
   /// vocabulary.
   explicit MaskedTokens(const Options& options);
 
   std::int64_t num_samples() const override { return options_.tokens->num_samples(); }
-  /// The tokens of a sample: the most that there can be.
+  /// The tokens of a sample: the maximum number of targets.
   std::int64_t targets_per_sample() const override { return options_.tokens->targets_per_sample(); }
   std::int64_t num_train_targets(std::int64_t first, std::int64_t count) const override;
   std::int64_t num_sequential_targets(std::int64_t first, std::int64_t count) const override;
@@ -48,9 +48,9 @@ class MaskedTokens final : public Dataset {
   std::vector<std::string> left_out() const override { return options_.tokens->left_out(); }
 
  private:
-  /// Last counter words of draws, outside of those of ops (see RngKey::draw).
+  /// Values of the last counter word, distinct from the values that ops use (see RngKey::draw).
   enum class Stream : std::uint32_t { kTrain = 0xFFFF0013u, kSequential = 0xFFFF0014u };
-  /// Of each token of a sample's row whether the seed may choose it.
+  /// For each token of a sample's row, true if it may become a target.
   std::vector<bool> maskable(std::int64_t sample, Stream stream) const;
   std::int64_t count_targets(std::int64_t first, std::int64_t count, Stream stream) const;
   HostBatch mask(HostBatch batch, std::int64_t first, Stream stream) const;

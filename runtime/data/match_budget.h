@@ -1,10 +1,10 @@
-// The work that matching may take on one text, whatever the patterns of its vocabulary are.
+// A limit on the matching work for one text, for any patterns of a vocabulary.
 //
-// [Note: match budget] A vocabulary may come from a stranger, and an expression such as `[^b]*b|.` looks at
-// all of a text from each of its bytes. A text has a budget in proportion to its bytes, shared by all
-// patterns and all calls. A unit is a byte that a match may look at, and allows kStepsPerByte steps of
-// backtracking. The expressions of known vocabularies take less than a tenth of it. Of many patterns
-// kMostCounted count: so 100 KB take seconds at most.
+// [Note: match budget] A vocabulary may come from an untrusted source, and an expression such as `[^b]*b|.`
+// scans the whole text from each of its bytes. A text has a budget proportional to its bytes, shared by all
+// patterns and all calls. A unit is a byte that a match may scan, and allows kStepsPerByte steps of
+// backtracking. The expressions of known vocabularies use less than a tenth of it. At most kMostCounted
+// patterns increase the budget, so 100 KB take seconds at most.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class MatchBudget {
       : units_((std::uint64_t{1} << 22) +
                std::uint64_t{512} * text_bytes * (std::min(num_patterns, kMostCounted) + 1)) {}
 
-  /// Throws Error(kInvalidInput) when less is left.
+  /// Throws Error(kInvalidInput) if fewer units are left.
   void spend(std::uint64_t units) {
     TRIREME_CHECK(units <= units_,
                   "its patterns take too long on a text: they look at each byte of it many times over");

@@ -19,10 +19,10 @@ constexpr std::string_view kCategories[] = {"L",  "Lu", "Ll", "Lt", "Lm", "Lo", 
                                             "Nd", "Nl", "No", "P",  "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po",
                                             "S",  "Sm", "Sc", "Sk", "So", "Z",  "Zs", "Zl", "Zp"};
 
-constexpr std::size_t kMaxExpressionBytes = 8192;  // those of known vocabularies have up to 700
-// Two bytes of an expression may stand for 12 KB; those of known vocabularies have 10 KB in all.
+constexpr std::size_t kMaxExpressionBytes = 8192;  // known vocabularies have up to 700
+// Two bytes of an expression may expand to 12 KB. Known vocabularies expand to 10 KB in total.
 constexpr std::size_t kMaxTranslatedBytes = 256 << 10;
-constexpr int kMaxQuantifiers = 8;  // in a row; each moves what it repeats
+constexpr int kMaxQuantifiers = 8;  // in a row; each one moves the text that it repeats
 
 bool is_alphanumeric(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0;
@@ -47,7 +47,7 @@ class Translator {
   }
 
  private:
-  /// Characters of a set: those of `content`, or all others.
+  /// Characters of a set: the characters in `content`, or all others.
   struct Characters {
     std::string content;
     bool others = false;
@@ -96,7 +96,7 @@ class Translator {
     out_ += text;
   }
 
-  /// One character of UTF-8.
+  /// Decodes one UTF-8 character.
   std::uint32_t character() {
     const auto first = static_cast<unsigned char>(in_[at_]);
     const int more = first < 0x80 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
@@ -109,7 +109,7 @@ class Translator {
     return value;
   }
 
-  // Case folding of one character is alike; Oniguruma also folds "ss" and "\u00df".
+  // Case folding of single characters is the same in both engines; Oniguruma also folds "ss" and "\u00df".
   void check_case(std::uint32_t c) {
     if (!ignores_case_) return;
     if (c >= 0x80) refuse("a character beyond ASCII that is matched without case");
@@ -144,7 +144,7 @@ class Translator {
         return;
       }
     }
-    // Nothing refers to groups.
+    // Group names are dropped, as nothing can refer to groups.
     if (takes("?<") || takes("?'")) {
       at_ = std::min(in_.find_first_of(">'", at_), in_.size() - 1) + 1;
       out_ += "(?:";
@@ -156,7 +156,7 @@ class Translator {
     }
   }
 
-  // `m` of Ruby lets a dot match line ends.
+  // `m` in Ruby lets a dot match line ends.
   void open_options() {
     std::string options;
     bool turns_on = true;
@@ -181,7 +181,7 @@ class Translator {
     groups_.pop_back();
   }
 
-  /// The next quantifier is for all that the atom and its earlier quantifiers match.
+  /// The next quantifier applies to everything that the atom and its earlier quantifiers match.
   void quantify(std::string_view quantifier) {
     if (!atom_) refuse("a quantifier without anything to repeat");
     if (num_quantifiers_ == kMaxQuantifiers) refuse("one quantifier too many in a row");
@@ -201,7 +201,7 @@ class Translator {
     at_ = end;
   }
 
-  /// {n}, {n,}, {n,m}, {,m}; false where the bracket stands for itself. A `+` behind it repeats again.
+  /// {n}, {n,}, {n,m}, {,m}. Returns false if the bracket is a literal. A `+` after it repeats again.
   bool interval() {
     const std::size_t end = in_.find('}', at_);
     if (end == std::string_view::npos) return false;
@@ -237,7 +237,7 @@ class Translator {
     begin_atom(literal(escaped_character()));
   }
 
-  /// \s, \d, \w, \h, \p{...} and their opposites; nothing, and nothing taken, for other escapes.
+  /// \s, \d, \w, \h, \p{...} and their negations. For other escapes returns nullopt and consumes nothing.
   std::optional<Characters> escaped_class(bool in_set) {
     const char c = at_ + 1 < in_.size() ? in_[at_ + 1] : '\0';
     const bool others = std::isupper(static_cast<unsigned char>(c)) != 0;
@@ -278,7 +278,7 @@ class Translator {
     return Characters{is_category ? category_set(name) : han_set(), others != negated};
   }
 
-  /// The character that an escape stands for.
+  /// The character of an escape.
   std::uint32_t escaped_character() {
     ++at_;
     if (at_ >= in_.size()) refuse("a backslash at its end");
@@ -313,7 +313,7 @@ class Translator {
     ++at_;
     const bool negated = takes("^");
     std::string listed;
-    std::vector<std::string> opposites;  // a character that is in none of one's content
+    std::vector<std::string> opposites;  // for each: a character not in its content
     for (bool is_first = true;; is_first = false) {
       if (at_ >= in_.size()) refuse("a set that is not closed");
       if (!is_first && takes("]")) break;
@@ -359,7 +359,7 @@ class Translator {
     return member;
   }
 
-  /// PCRE2's sets hold no opposites of lists.
+  /// PCRE2's sets cannot contain negated lists.
   static std::string assemble(bool negated, const std::string& listed,
                               const std::vector<std::string>& opposites) {
     if (opposites.empty()) return fmt::format("[{}{}]", negated ? "^" : "", listed);
@@ -379,10 +379,10 @@ class Translator {
   std::size_t at_ = 0;
   std::string out_;
   std::vector<Group> groups_;
-  std::optional<std::size_t> atom_;  // begin in out_ of what a quantifier would repeat
-  int num_quantifiers_ = 0;          // of it so far
+  std::optional<std::size_t> atom_;  // start in out_ of the atom that a quantifier would repeat
+  int num_quantifiers_ = 0;          // of the atom so far
   bool ignores_case_ = false;
-  char previous_ = '\0';  // the letter before, where case is ignored
+  char previous_ = '\0';  // the previous letter, if case is ignored
 };
 
 }  // namespace

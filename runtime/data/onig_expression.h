@@ -1,5 +1,5 @@
-// Regular expressions of vocabularies, as tokenizer.json writes them: in Ruby's syntax, for Oniguruma, the
-// engine of Hugging Face's tokenizers.
+// Regular expressions of vocabularies in tokenizer.json: Ruby's syntax for Oniguruma, the engine of Hugging
+// Face's tokenizers.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-/// An expression of PCRE2 that matches the same texts. The two engines differ in white space (U+180E is
-/// none), in `\w`, `\h`, `\v`, `^`, `$`, `(?m)` and `{n,m}+`, and in the Unicode version. Throws
-/// Error(kInvalidInput) naming the place of a construct that has no translation here: references to groups,
-/// sets within sets, scripts other than Han.
+/// A PCRE2 expression that matches the same texts. The two engines differ in white space (U+180E is not white
+/// space), in `\w`, `\h`, `\v`, `^`, `$`, `(?m)` and `{n,m}+`, and in the Unicode version. Throws
+/// Error(kInvalidInput) with the position of an unsupported construct: references to groups, nested sets,
+/// scripts other than Han.
 std::string pcre_of_onig(std::string_view expression);
 
 }  // namespace trireme

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "x-images-idx3-ubyte" -> "x-labels-idx1-ubyte".
+/// The labels file: "x-images-idx3-ubyte" -> "x-labels-idx1-ubyte".
 fs::path labels_of(const fs::path& images) {
   std::string name = images.filename().string();
   const auto replace = [&name](const std::string& from, const std::string& to) {
@@ -37,7 +37,7 @@ std::unique_ptr<ImageSource> open_file(const fs::path& path) {
   return PackedImages::cifar({path});
 }
 
-/// The first of `names` that is in `folder`; empty when none is.
+/// The first of `names` that exists in `folder`; empty if none does.
 fs::path find_one(const fs::path& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (fs::is_regular_file(folder / name)) return folder / name;
@@ -55,7 +55,7 @@ int batch_number(const std::string& name) {
   return error == std::errc() && read == end ? number : 0;
 }
 
-/// data_batch_1.bin to the last one; a gap is an error, as nobody would notice that pictures are missing.
+/// data_batch_1.bin to the last one. A gap is an error, because missing images would go unnoticed.
 std::vector<fs::path> find_batches(const fs::path& folder) {
   int last = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {

@@ -1,4 +1,4 @@
-// Finds out how a set of pictures is stored, and opens it.
+// Detects the storage format of a set of images, and opens it.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,15 @@ struct OpenImagesOptions {
   /// One of
   ///   a folder with CIFAR's data_batch_*.bin and test_batch.bin, or train.bin and test.bin (CIFAR-100)
   ///   a folder with MNIST's train-images-idx3-ubyte, t10k-images-idx3-ubyte and their labels
-  ///   one CIFAR file; or one IDX file of pictures: its name has "idx", and "images" where its labels' has
-  ///   "labels" a folder of class folders
+  ///   one CIFAR file
+  ///   one IDX file of images, with "idx" and "images" in its name; the labels' name has "labels" instead
+  ///   a folder of class folders
   std::filesystem::path path;
-  ImageSplit split = ImageSplit::kTrain;  // which files of a folder that has both
+  ImageSplit split = ImageSplit::kTrain;  // the files to use from a folder with both
   std::int64_t max_pixels = kDefaultMaxPixels;
 };
 
-/// Throws Error(kInvalidInput) naming the path when nothing of the kind is there, and what the formats throw.
+/// Throws Error(kInvalidInput) naming the path if it has no such files, and the errors of the formats.
 std::unique_ptr<ImageSource> open_images(const OpenImagesOptions& options);
 
 }  // namespace trireme

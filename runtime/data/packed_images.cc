@@ -23,7 +23,7 @@ std::uint8_t byte_at(const MappedFile& file, std::int64_t offset) {
   return std::to_integer<std::uint8_t>(file.bytes()[static_cast<std::size_t>(offset)]);
 }
 
-/// Bytes of labels in front of each picture: 1 or 2.
+/// Label bytes before each image: 1 or 2.
 int find_cifar_labels(const MappedFile& file) {
   const std::int64_t size = size_of(file);
   const bool ten = size > 0 && size % (kCifarPixels + 1) == 0,
@@ -35,7 +35,7 @@ int find_cifar_labels(const MappedFile& file) {
   return ten ? 1 : 2;
 }
 
-/// A label that the set cannot have means that the file is damaged, or none of CIFAR's.
+/// A label out of range means that the file is damaged, or not a CIFAR file.
 void check_cifar_labels(const MappedFile& file, int num_labels) {
   const std::int64_t record = kCifarPixels + num_labels, classes = num_labels == 1 ? 10 : 100;
   for (std::int64_t picture = 0; picture * record < size_of(file); ++picture) {
@@ -70,7 +70,7 @@ std::vector<std::int64_t> read_idx_header(const MappedFile& file, int num_dims) 
   for (int dim = 0; dim < num_dims; ++dim) {
     lengths.push_back(big_endian_32(file, 4 + 4 * dim));
     TRIREME_CHECK(lengths.back() > 0, "IDX file {} is empty: length {} is 0", name, dim);
-    // Stays below 2^63: it was at most `available` before, and a length has 32 bits.
+    // Cannot overflow 2^63: it was at most `available` before, and a length has 32 bits.
     if (expected <= available) expected *= lengths.back();
   }
   TRIREME_CHECK(expected == available,

@@ -1,5 +1,4 @@
-// Pictures of one size, uncompressed in files that are mapped into memory: CIFAR's binary files and IDX
-// files.
+// Uncompressed images of one size in memory-mapped files: CIFAR's binary files and IDX files.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@
 
 namespace trireme {
 
-/// The offsets of pictures and labels in a file.
+/// The offsets of images and labels in a file.
 struct PackedLayout {
   enum class Pixels : std::uint8_t {
     kPlanes,  // all red, all green, all blue
@@ -21,20 +20,20 @@ struct PackedLayout {
   };
   ImageSize size;
   Pixels pixels = Pixels::kPlanes;
-  std::int64_t first_pixel = 0, image_stride = 0;  // bytes, in the file of pictures
-  std::int64_t first_label = 0, label_stride = 0;  // bytes, in the file of labels
+  std::int64_t first_pixel = 0, image_stride = 0;  // bytes, in the image file
+  std::int64_t first_label = 0, label_stride = 0;  // bytes, in the label file
 };
 
 class PackedImages final : public ImageSource {
  public:
-  /// CIFAR-10's binary version (a byte for the label, 3072 for the picture; 3073 in all), or CIFAR-100's (a
-  /// coarse and a fine label, of which the fine one counts; 3074), distinguished by the size of the files.
-  /// Several files are one set, in the order given. Throws Error(kInvalidInput) naming a file of another
-  /// size, and the first picture with a label that the set cannot have.
+  /// CIFAR-10's binary format (one label byte and 3072 bytes per image; 3073 in all) or CIFAR-100's (a coarse
+  /// and a fine label, of which the fine one is used; 3074), detected from the file sizes. Several files form
+  /// one set, in the given order. Throws Error(kInvalidInput) naming a file of another size, or the first
+  /// image with a label out of range.
   static std::unique_ptr<PackedImages> cifar(const std::vector<std::filesystem::path>& files);
-  /// A pair of IDX files of unsigned bytes, as MNIST's: pictures [N, rows, columns] and labels [N]. Grey is
-  /// spread over three channels. Throws Error(kInvalidInput) naming the file that is truncated, of another
-  /// kind or of another length than its pair.
+  /// A pair of IDX files of unsigned bytes, as in MNIST: images [N, rows, columns] and labels [N]. Grey is
+  /// copied to three channels. Throws Error(kInvalidInput) naming a file that is truncated, of another kind,
+  /// or of another length than its pair.
   static std::unique_ptr<PackedImages> idx(const std::filesystem::path& images,
                                            const std::filesystem::path& labels);
 
@@ -42,10 +41,10 @@ class PackedImages final : public ImageSource {
   std::int32_t label(std::int64_t index) const override;
   std::string name(std::int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return no_names_; }
-  /// Of the files' bytes: reads them whole.
+  /// Hashes the files' bytes: reads them completely.
   DataFingerprint fingerprint() const override;
   void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const override;
-  /// Asks for no reduction.
+  /// Never requests a reduction.
   std::shared_ptr<const Image> load(std::int64_t index, const ReductionChooser& choose) const override;
 
  private:

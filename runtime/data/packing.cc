@@ -15,7 +15,7 @@ std::vector<std::vector<std::int32_t>> pack_rows(std::span<const std::int32_t> l
     return lengths[static_cast<std::size_t>(a)] > lengths[static_cast<std::size_t>(b)];
   });
   std::vector<std::vector<std::int32_t>> rows;
-  std::map<std::int32_t, std::deque<std::size_t>> by_space;  // rows with so many tokens to spare
+  std::map<std::int32_t, std::deque<std::size_t>> by_space;  // rows by their number of free tokens
   for (const std::int32_t index : order) {
     const std::int32_t length = lengths[static_cast<std::size_t>(index)];
     std::size_t row = rows.size();

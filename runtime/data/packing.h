@@ -7,10 +7,9 @@
 
 namespace trireme {
 
-/// The indices of `lengths`, row by row: the longest sequence first, each in the row with the least space
-/// that still holds it, a new one where none does (best fit decreasing; Krell et al. 2021). Of equal lengths
-/// and of equal rows the first ones come first, so that every rank finds the same. Each length is in [1,
-/// row_length].
+/// The indices of `lengths`, row by row. Longest sequences first, each goes to the row with the least
+/// sufficient space, or to a new row (best fit decreasing; Krell et al. 2021). Ties go to the first sequence
+/// and the first row, so that every rank computes the same result. Each length is in [1, row_length].
 std::vector<std::vector<std::int32_t>> pack_rows(std::span<const std::int32_t> lengths,
                                                  std::int32_t row_length);
 

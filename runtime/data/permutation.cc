@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// The last counter word keeps these draws distinct from each other and from those of ops (see RngKey::draw),
+// The last counter word keeps these draws distinct from each other and from draws of ops (see RngKey::draw),
 // whose blocks are numbered from 0.
 constexpr std::uint32_t kPermutationStream = 0xFFFF0001u;
 constexpr std::uint32_t kOffsetStream = 0xFFFF0002u;
@@ -30,8 +30,8 @@ Permutation::Permutation(std::int64_t size, std::uint64_t seed, std::uint32_t ep
   right_bits_ = bits - left_bits_;
 }
 
-// A Feistel network over the next power of two: whatever the round function, each half-round can be undone,
-// so the whole is a permutation. The halves differ by a bit where the number of bits is odd.
+// A Feistel network over the next power of two. Each half-round is invertible for any round function, so the
+// whole is a permutation. If the number of bits is odd, the halves differ by one bit.
 std::uint64_t Permutation::encrypt(std::uint64_t value) const {
   const std::uint32_t left_mask = static_cast<std::uint32_t>((std::uint64_t{1} << left_bits_) - 1);
   const std::uint32_t right_mask = static_cast<std::uint32_t>((std::uint64_t{1} << right_bits_) - 1);
@@ -46,9 +46,8 @@ std::uint64_t Permutation::encrypt(std::uint64_t value) const {
 
 std::int64_t Permutation::operator()(std::int64_t position) const {
   assert(position >= 0 && position < size_);
-  // Cycle walking: values outside of the range are sent on until they come back into it, which keeps the map
-  // one to one. The range is more than half of the power of two, so fewer than two passes are needed on
-  // average.
+  // Cycle walking: values out of range are encrypted again until they are in range, which keeps the map one
+  // to one. The range is more than half of the power of two, so fewer than two passes are needed on average.
   std::uint64_t value = static_cast<std::uint64_t>(position);
   do {
     value = encrypt(value);

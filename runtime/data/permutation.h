@@ -1,9 +1,8 @@
-// A pseudo-random permutation of [0, size) that takes no memory and answers any index at once.
+// A pseudo-random permutation of [0, size) in constant memory, with random access.
 //
-// [Note: training order] Sample i of a run is position i % size of epoch i / size, and the window at it
-// follows from (seed, epoch, position) alone. So every rank finds its samples without communication, a
-// resumed run continues where it stopped, and the order is the same for every number of ranks and micro-batch
-// size.
+// [Note: training order] Sample i of a run is position i % size of epoch i / size, and its window is a
+// function of (seed, epoch, position). So every rank finds its samples without communication, a resumed run
+// continues at the right sample, and the order is the same for every number of ranks and micro-batch size.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +16,7 @@ class Permutation {
 
   std::int64_t size() const { return size_; }
   std::uint32_t epoch() const { return epoch_; }
-  /// The value at `position`, which is in [0, size()).
+  /// The value at `position` in [0, size()).
   std::int64_t operator()(std::int64_t position) const;
 
  private:
@@ -29,7 +28,7 @@ class Permutation {
   int left_bits_, right_bits_;
 };
 
-/// A number in [0, bound), from (seed, epoch, index) alone and independent of the permutation.
+/// A number in [0, bound): a function of (seed, epoch, index), independent of the permutation.
 std::int64_t epoch_offset(std::int64_t bound, std::uint64_t seed, std::uint32_t epoch, std::uint32_t index);
 
 }  // namespace trireme

@@ -1,5 +1,4 @@
-// The memory that the sets of a rank keep decoded pictures in: a piece of fixed size, used up from its
-// beginning.
+// Memory for the decoded images of all sets of a rank: a fixed-size buffer, allocated from its start.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +15,7 @@ class PictureMemory {
   /// `buffer` is host memory.
   explicit PictureMemory(Buffer buffer) : buffer_(std::move(buffer)) {}
 
-  /// Room for `bytes`, for as long as this lives; null when less is left.
+  /// Allocates `bytes`, valid as long as this object; null if less is left.
   std::uint8_t* take(std::int64_t bytes) {
     const std::lock_guard lock(mutex_);
     if (bytes > static_cast<std::int64_t>(buffer_.size_bytes()) - used_bytes_) return nullptr;

@@ -43,7 +43,7 @@ void read_header(Session& session) {
   session.info = png_create_info_struct(session.png);
   if (session.info == nullptr) png_error(session.png, "out of memory");
   png_set_read_fn(session.png, &session, read_bytes);
-  // Our own limit is on the number of pixels; this one would refuse long and thin pictures.
+  // Our limit is on the number of pixels; libpng's would reject long, thin images.
   png_set_user_limits(session.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   png_read_info(session.png, session.info);
 }
@@ -71,7 +71,7 @@ void read_rows(Session& session) {
     for (png_uint_32 y = 0; y < height; ++y)
       png_read_row(session.png, session.pixels + y * row_bytes, nullptr);
   }
-  png_read_end(session.png, nullptr);  // checks the checksum of the pixels
+  png_read_end(session.png, nullptr);  // verifies the checksum of the pixels
 }
 
 class Decoder {
@@ -82,7 +82,7 @@ class Decoder {
     session_.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &session_, on_error, on_warning);
     if (session_.png == nullptr) throw Error(ErrorCode::kRuntime, "libpng cannot start: out of memory");
     run(read_header);
-    // libpng refuses sides beyond 31 bits.
+    // libpng rejects sides beyond 31 bits.
     size_ = {static_cast<int>(png_get_image_width(session_.png, session_.info)),
              static_cast<int>(png_get_image_height(session_.png, session_.info))};
     check_image_size(encoded, size_);

@@ -1,4 +1,4 @@
-// PNG by libpng: a part of image_decode.
+// PNG decoding with libpng: a part of image_decode.
 #pragma once
 
 #include "runtime/data/image_decode.h"

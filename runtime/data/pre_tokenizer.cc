@@ -30,7 +30,7 @@ std::shared_ptr<const void> compile(const std::string& expression) {
   pcre2_pattern_info(code, PCRE2_INFO_MATCHEMPTY, &matches_nothing);
   TRIREME_CHECK(matches_nothing == 0, "the regular expression {:.200} can match the empty text", expression);
   pcre2_jit_compile(code,
-                    PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);  // where it cannot, matching is slower
+                    PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);  // optional: without JIT matching is slower
   return owner;
 }
 
@@ -38,7 +38,7 @@ struct Range {
   std::size_t begin, end;
 };
 
-/// The next place where a character may begin, at or before `at`.
+/// The next position, at or before `at`, where a character may begin.
 std::size_t whole_characters(std::string_view text, std::size_t at) {
   if (at >= text.size()) return text.size();
   const auto continues = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80; };
@@ -47,11 +47,11 @@ std::size_t whole_characters(std::string_view text, std::size_t at) {
   return end;
 }
 
-/// Finds matches in windows of a text, so that the work of a call is known.
+/// Finds matches in windows of a text, so that the work of a call is bounded.
 ///
-/// [Note: windows] PCRE2 does not tell how far it looked. It is given the text up to the end of a window,
-/// which begins small, and reports when a match may depend on what follows (PCRE2_PARTIAL_HARD). Then the
-/// window doubles, for that one beginning. The matches are those of the whole text.
+/// [Note: windows] PCRE2 does not report how far it scanned. It gets the text up to the end of a small
+/// window, and reports when a match may depend on later text (PCRE2_PARTIAL_HARD). Then the window doubles,
+/// for that one starting position. The matches equal the matches in the whole text.
 class Search {
  public:
   Search(const pcre2_code* code, const std::string& expression)
@@ -66,7 +66,7 @@ class Search {
     std::size_t window = kWindow;
     for (std::uint64_t effort = 1; from < text.size();) {
       const std::size_t end = whole_characters(text, from + window), bytes = end - from;
-      // One beginning at a time where that is expensive.
+      // Tries a single starting position per call once the window has grown.
       const std::size_t last = std::min(from + (window == kWindow ? bytes : 1), end) - 1;
       const std::uint64_t limit = effort * (MatchBudget::kStepsPerByte * bytes + kWindow);
       const int found = match(text.substr(0, end), {.from = from, .last = last, .limit = limit},
@@ -99,8 +99,8 @@ class Search {
   static constexpr std::uint64_t kMaxSteps = 1 << 30;
 
   struct Call {
-    std::size_t from, last;  // where a match may begin
-    std::uint64_t limit;     // of steps
+    std::size_t from, last;  // range of match starts
+    std::uint64_t limit;     // on steps
   };
 
   static std::size_t next_character(std::string_view text, std::size_t at) {
@@ -155,7 +155,7 @@ std::string literal_pattern(std::string_view text) {
 
 void pre_tokenize(const std::vector<TextPattern>& patterns, std::string_view text, MatchBudget& budget,
                   const std::function<void(std::string_view)>& visit) {
-  // The patterns from `next` on cut a piece.
+  // Splits a piece by the patterns from `next` on.
   const std::function<void(std::size_t, std::string_view)> cut = [&](std::size_t next,
                                                                      std::string_view piece) {
     if (next == patterns.size()) return visit(piece);

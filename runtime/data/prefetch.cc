@@ -28,9 +28,9 @@ struct Prefetcher::Pending {
   std::vector<BatchRequest> parts;
   std::vector<HostBatch> read;  // by part
   std::size_t num_claimed = 0, num_done = 0;
-  HostBatch batch;           // of all parts
+  HostBatch batch;           // all parts joined
   bool is_ready = false;     // `batch` or `error` is set
-  std::exception_ptr error;  // of any part
+  std::exception_ptr error;  // from any part
 };
 
 struct Prefetcher::Part {
@@ -59,7 +59,7 @@ Prefetcher::~Prefetcher() {
   for (std::thread& worker : workers_) worker.join();
 }
 
-// All below until take() hold the mutex when they begin and end, except work() and finish().
+// All functions below until take() hold the mutex on entry and on return, except work() and finish().
 
 bool Prefetcher::has_work() const {
   if (!exhausted_ && pending_.size() < options_.depth) return true;
@@ -84,7 +84,7 @@ void Prefetcher::add_request() {
   pending_.push_back(std::move(pending));
 }
 
-// The next part of the earliest batch that has one; none where the requests have ended or failed.
+// The next unclaimed part, from the earliest batch with one; none if the requests have ended or failed.
 Prefetcher::Part Prefetcher::claim() {
   const auto open = [](const auto& p) { return p->num_claimed < p->parts.size(); };
   auto found = std::ranges::find_if(pending_, open);
@@ -118,7 +118,7 @@ void Prefetcher::work() {
   }
 }
 
-// Keeps a part; the worker of the last one assembles the batch, outside of the lock.
+// Stores a part. The worker of the last part joins the batch, without holding the lock.
 void Prefetcher::finish(const Part& part, HostBatch batch, const std::exception_ptr& error) {
   Pending& pending = *part.of;
   bool is_last = false;

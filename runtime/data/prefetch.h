@@ -1,4 +1,4 @@
-// Reads host batches ahead on threads of its own, so that a step does not wait for disks and decoders.
+// Reads host batches ahead on background threads, so that a step does not wait for disks and decoders.
 #pragma once
 
 #include <condition_variable>
@@ -27,16 +27,16 @@ struct BatchRequest {
 };
 
 struct PrefetchOptions {
-  std::size_t depth = 1;  // batches that are being read or wait to be taken, at most; >= 1
-  int workers = 1;        // threads that read. 0: nothing is read ahead, next() reads
+  std::size_t depth = 1;  // maximum number of batches being read or ready; >= 1
+  int workers = 1;        // reading threads. 0: next() reads, nothing is read ahead
 };
 
-/// One consumer. Batches come in the order of the requests, whoever reads them; what a worker throws reaches
-/// the consumer at the batch where it happened. Workers share a batch, in parts of
+/// Single consumer. Batches arrive in the order of the requests, whichever worker reads them. A worker's
+/// exception reaches the consumer at the failing batch. Workers share a batch, in parts of
 /// Dataset::samples_per_read(), so that few batches ahead are enough.
 class Prefetcher {
  public:
-  /// Yields the next request, or nullopt after the last; called by one thread at a time.
+  /// Returns the next request, or nullopt after the last; called by one thread at a time.
   using RequestSource = std::function<std::optional<BatchRequest>()>;
 
   /// Starts reading.
@@ -48,16 +48,16 @@ class Prefetcher {
   /// Stops after the parts being read, if any.
   ~Prefetcher();
 
-  /// The batches in order of the requests; nullopt after the last. Waits for the workers. Rethrows what they
-  /// threw, again at every further call.
+  /// The next batch, in order of the requests; nullopt after the last. Waits for the workers. Rethrows their
+  /// exceptions, again on every later call.
   std::optional<HostBatch> next();
 
-  /// Milliseconds that next() has waited since the last call of this function: metrics' data_wait_ms.
+  /// Milliseconds that next() has waited since the last call of this function: data_wait_ms in the metrics.
   double take_wait_ms();
 
  private:
-  struct Pending;  // a batch that was requested and not taken
-  struct Part;     // what a worker reads at once
+  struct Pending;  // a batch that was requested and not yet taken
+  struct Part;     // the unit of reading
 
   void work();
   bool has_work() const;
@@ -70,16 +70,16 @@ class Prefetcher {
   const std::shared_ptr<const Dataset> dataset_;
   const RequestSource requests_;
   const PrefetchOptions options_;
-  double wait_ms_ = 0.0;      // the consumer's own
-  std::exception_ptr error_;  // likewise: what next() has thrown
+  double wait_ms_ = 0.0;      // of the consumer
+  std::exception_ptr error_;  // the exception that next() has thrown
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::condition_variable changed_;
   std::deque<std::shared_ptr<Pending>> pending_;  // in order of the requests
-  bool exhausted_ = false;                        // there is no further request
-  bool stop_ = false;                             // the consumer wants no more
+  bool exhausted_ = false;                        // no further requests
+  bool stop_ = false;                             // set by the destructor
 
-  std::vector<std::thread> workers_;  // last: they use all of the above
+  std::vector<std::thread> workers_;  // last: they use all members above
 };
 
 }  // namespace trireme

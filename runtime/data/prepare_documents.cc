@@ -19,7 +19,7 @@ struct Line {
   std::string_view label, first, second;
 };
 
-/// `text` up to `end`, which both are taken off `text`.
+/// Removes and returns `text` up to `end`; also removes `end`.
 std::string_view take_until(std::string_view& text, char end) {
   const std::size_t at = text.find(end);
   const std::string_view taken = text.substr(0, at);
@@ -27,7 +27,7 @@ std::string_view take_until(std::string_view& text, char end) {
   return taken;
 }
 
-/// A line of `text`, which both are taken off `text`; it ends with LF, CRLF or CR.
+/// Removes and returns one line of `text`, ended by LF, CRLF or CR; also removes the line end.
 std::string_view take_line(std::string_view& text) {
   const std::size_t at = std::min(text.find_first_of("\r\n"), text.size());
   std::string_view line = text.substr(0, at);
@@ -54,7 +54,7 @@ std::vector<Line> lines_of(std::string_view text, bool labelled, const std::file
   return lines;
 }
 
-/// Numbers of labels in their order as bytes.
+/// Numbers the labels in byte order.
 std::map<std::string_view, std::int32_t> number_labels(const std::vector<Line>& lines) {
   std::map<std::string_view, std::int32_t> numbers;
   for (const Line& line : lines) numbers.emplace(line.label, 0);
@@ -72,7 +72,7 @@ Document append(const Line& line, const Tokenizer& tokenizer, TokenFileWriter& t
           .first_segment = static_cast<std::int32_t>(first.size())};
 }
 
-/// Whether document `index` is one of those for evaluation, which are spread evenly.
+/// True if document `index` is for evaluation; these are spread evenly.
 bool is_for_evaluation(std::size_t index, double fraction) {
   const auto i = static_cast<double>(index);
   return std::floor((i + 1) * fraction) > std::floor(i * fraction);

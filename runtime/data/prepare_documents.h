@@ -1,4 +1,4 @@
-// From lines of text to documents with labels: what `trireme data documents` does.
+// Converts lines of text to labelled documents: the command `trireme data documents`.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@
 namespace trireme {
 
 struct PrepareDocumentsOptions {
-  std::vector<std::filesystem::path> inputs;  // files and folders of files (see find_text), a document a line
-  std::filesystem::path output;               // folder; made where missing
+  std::vector<std::filesystem::path> inputs;  // files and folders (see find_text), one document per line
+  std::filesystem::path output;               // folder; created if missing
   std::string tokenizer = "bytes";            // as in PrepareTextOptions
   bool labelled = true;                       // the first field of a line is its label
-  double eval_fraction = 0.1;  // of the documents, spread evenly over them; 0 writes no eval.bin
-  bool json_as_text = false;   // JSON records are refused otherwise
+  double eval_fraction = 0.1;  // fraction of the documents, spread evenly; 0 writes no eval.bin
+  bool json_as_text = false;   // otherwise JSON records are an error
 };
 
 struct PrepareDocumentsSummary {
@@ -25,12 +25,11 @@ struct PrepareDocumentsSummary {
   TextNotes notes;
 };
 
-/// A line is `label TAB text`, or `label TAB text TAB second text` for pairs; without labels `text` or
-/// `text TAB second text`. Lines end with LF, CRLF or CR alike, and byte order marks at their beginning are
-/// dropped. Empty lines are passed over. Writes
-/// train.bin, train.documents, the same of eval, the tokenizer's file and dataset.json, whose classes are the
-/// labels in their order as bytes. Throws Error(kInvalidInput) naming file and line of a line without label
-/// or text, and where there are fewer than two labels.
+/// A line is `label TAB text`, or `label TAB text TAB second text` for pairs; without labels `text` or `text
+/// TAB second text`. Lines end with LF, CRLF or CR, and byte order marks at their start are dropped. Empty
+/// lines are skipped. Writes train.bin, train.documents, the same files for eval, the tokenizer's file and
+/// dataset.json, with the labels as classes in byte order. Throws Error(kInvalidInput) naming file and line
+/// of a line without label or text, and if there are fewer than two labels.
 PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options);
 
 }  // namespace trireme

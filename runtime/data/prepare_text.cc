@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
-/// The first piece of `text` to encode on its own: all of it when it is short, else up to the last line end
-/// within `max_bytes`, else up to a whole UTF-8 character.
+/// The first chunk of `text` to encode separately: all of it if short, else up to the last line end within
+/// `max_bytes`, else up to a whole UTF-8 character.
 std::string_view first_chunk(std::string_view text, std::size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
   const std::string_view window = text.substr(0, max_bytes);
@@ -86,7 +86,7 @@ PrepareTextSummary prepare_text(const PrepareTextOptions& options,
       find_text({.inputs = options.inputs, .exclude = options.output, .json_as_text = options.json_as_text});
   check_found(sources, options.inputs, /*lines=*/false);
 
-  // A text called train.bin must stay.
+  // An input named train.bin must not be overwritten.
   for (const fs::path& source : sources.files) check_not_overwritten(source, options.output);
 
   PreparedFolder results(options.output, TokenLayout::of_vocab(tokenizer->vocab_size()));

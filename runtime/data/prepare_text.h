@@ -1,4 +1,4 @@
-// From text to token shards: what `trireme data text` does.
+// Converts text to token shards: the command `trireme data text`.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace trireme {
 
 struct PrepareTextOptions {
   std::vector<std::filesystem::path> inputs;  // files and folders (see find_text)
-  std::filesystem::path output;               // folder; made where missing
-  std::string tokenizer = "bytes";            // as load_tokenizer takes it
-  double eval_fraction = 0.1;                 // the last part of the stream, 0 <= f < 1; 0 writes no eval.bin
-  bool json_as_text = false;                  // JSON records are refused otherwise (see find_text)
+  std::filesystem::path output;               // folder; created if missing
+  std::string tokenizer = "bytes";            // as in load_tokenizer()
+  double eval_fraction = 0.1;                 // the end of the stream, 0 <= f < 1; 0 writes no eval.bin
+  bool json_as_text = false;                  // otherwise JSON records are an error (see find_text)
 };
 
 struct PrepareTextProgress {
@@ -28,18 +28,17 @@ struct PrepareTextProgress {
 struct PrepareTextSummary {
   DatasetInfo info;
   TextNotes notes;
-  /// False when the start of the text did not come back from the tokenizer unchanged: the model normalises
-  /// (drops line ends, for instance).
+  /// False if decoding the start of the text did not give it back: the model normalises (drops line ends, for
+  /// instance).
   bool lossless = true;
 };
 
 /// Writes train.bin, eval.bin, tokenizer.model (for sentencepiece) and dataset.json into `output`. The text
-/// files, without their byte order marks and with their line ends as they are, are joined by the tokenizer's
-/// document separator; of n tokens, the first floor(n * (1 - f)) are for
-/// training. Nothing half-written stays behind a failure; results of an earlier run are replaced.
-/// `progress` is called about once a megabyte. Throws Error(kInvalidInput) when an input is missing, there is
-/// no text, the vocabulary does not fit 16 bits or the output folder is not writable; Error(kRuntime) when
-/// the disk is full.
+/// files, without byte order marks and with unchanged line ends, are joined by the tokenizer's document
+/// separator. Of n tokens, the first floor(n * (1 - f)) are for training. A failure leaves no partial files;
+/// results of an earlier run are replaced. `progress` is called about once per megabyte. Throws
+/// Error(kInvalidInput) if an input is missing, there is no text, or the output folder is not writable.
+/// Throws Error(kRuntime) if the disk is full.
 PrepareTextSummary prepare_text(const PrepareTextOptions& options,
                                 const std::function<void(const PrepareTextProgress&)>& progress = {});
 

@@ -39,7 +39,7 @@ PreparedFolder::~PreparedFolder() {
   train_.reset();  // temporary files first
   eval_.reset();
   model_.reset();
-  std::error_code ignored;  // fails where somebody has put something there meanwhile, which is right
+  std::error_code ignored;  // fails, as it should, if another process has added a file
   if (made_) fs::remove(folder_, ignored);
 }
 
@@ -62,7 +62,7 @@ void PreparedFolder::set_documents(std::vector<Document> train, std::vector<Docu
 
 void PreparedFolder::commit(const DatasetInfo& info) {
   made_ = false;
-  // The description goes first and comes last: while the files are a mixture, there is none.
+  // The description is removed first and written last, so that a mixture of files never has one.
   remove_if_there(folder_ / DatasetInfo::kFileName);
   for (const char* name : {kTrain, kEval}) remove_if_there(documents_of(folder_ / name));
   if (!eval_) remove_if_there(folder_ / kEval);
@@ -77,7 +77,7 @@ void PreparedFolder::commit(const DatasetInfo& info) {
   write_dataset_info(info, folder_);
 }
 
-// A text called train.bin must not be overwritten.
+// An input named train.bin must not be overwritten.
 void check_not_overwritten(const fs::path& source, const fs::path& output) {
   const std::string train = documents_of(kTrain), eval = documents_of(kEval);
   for (const std::string_view name :

@@ -1,5 +1,5 @@
-// A folder of prepared tokens as it is being written: nothing half-written stays behind a failure, and
-// results of an earlier run are replaced.
+// A folder of prepared tokens while it is written. A failure leaves no partial files, and results of an
+// earlier run are replaced.
 #pragma once
 
 #include <filesystem>
@@ -17,21 +17,21 @@ namespace trireme {
 
 class PreparedFolder {
  public:
-  /// Makes the folder where it is missing. Throws Error(kInvalidInput) where it cannot.
+  /// Creates the folder if missing. Throws Error(kInvalidInput) if it cannot.
   PreparedFolder(const std::filesystem::path& folder, const TokenLayout& layout);
   PreparedFolder(const PreparedFolder&) = delete;
   PreparedFolder& operator=(const PreparedFolder&) = delete;
-  /// Removes a folder that it has made and that nothing was committed to.
+  /// Removes the folder if this object created it and nothing was committed.
   ~PreparedFolder();
 
   TokenFileWriter& train() { return *train_; }
-  /// There is no eval.bin unless this is called.
+  /// Without this call there is no eval.bin.
   TokenFileWriter& eval();
   std::int64_t num_eval_tokens() const { return eval_ ? eval_->num_tokens() : 0; }
-  /// The name of the tokenizer's file; empty where it needs none.
+  /// The name of the tokenizer's file; empty if it needs none.
   std::string_view model_name() const { return model_name_; }
   void save_model(const Tokenizer& tokenizer);
-  /// Of texts of their own, in the order of their tokens; none: the tokens are a stream.
+  /// The documents of separate texts, in the order of their tokens. Without them, the tokens are one stream.
   void set_documents(std::vector<Document> train, std::vector<Document> eval);
   void commit(const DatasetInfo& info);
 
@@ -45,7 +45,7 @@ class PreparedFolder {
   std::vector<Document> train_documents_, eval_documents_;
 };
 
-/// Throws Error(kInvalidInput) where `source` is a file that results in `output` would replace.
+/// Throws Error(kInvalidInput) if writing results to `output` would replace the file `source`.
 void check_not_overwritten(const std::filesystem::path& source, const std::filesystem::path& output);
 
 }  // namespace trireme

@@ -38,7 +38,7 @@ std::vector<Taps> make_taps(double start, double length, int out_length, int in_
   return taps;
 }
 
-/// Sums rows of the columns [first, first + num_columns): `sum` [num_columns, 3].
+/// Weighted sum of rows over the columns [first, first + num_columns): `sum` [num_columns, 3].
 void add_rows(const Image& image, const Taps& taps, int first, int num_columns, float* sum) {
   const int n = num_columns * 3;
   std::fill_n(sum, n, 0.0f);
@@ -57,7 +57,7 @@ void resample(const Image& image, const ImageBox& box, ImageSize size, Mirror mi
   const auto columns = make_taps(box.x, box.width, size.width, image.size.width);
   const int first = columns.front().first;
   const int num_columns = columns.back().first + static_cast<int>(columns.back().weights.size()) - first;
-  // Rows first: whole rows vectorise, and what is left for the columns is small.
+  // Rows first: whole rows vectorise, and the remaining work for the columns is small.
   std::vector<float> line(static_cast<std::size_t>(num_columns) * 3);
   for (int y = 0; y < size.height; ++y) {
     add_rows(image, rows[static_cast<std::size_t>(y)], first, num_columns, line.data());

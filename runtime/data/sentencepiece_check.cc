@@ -11,12 +11,12 @@
 namespace trireme {
 namespace {
 
-/// The fields of a message in protobuf's wire format.
+/// Reads the fields of a message in protobuf's wire format.
 class WireReader {
  public:
   explicit WireReader(std::string_view bytes) : rest_(bytes) {}
 
-  /// Calls visit(number, content) for each field of bytes.
+  /// Calls visit(number, content) for each length-delimited field.
   void visit_bytes(const std::function<void(std::uint64_t, std::string_view)>& visit) {
     while (!rest_.empty()) {
       const std::uint64_t tag = varint();
@@ -34,7 +34,7 @@ class WireReader {
         case 5:
           take(4);
           break;
-        default:  // groups, which no model has
+        default:  // groups, which no model uses
           throw Error(ErrorCode::kInvalidInput, "a field of it has the wire type {}", tag & 7);
       }
     }
@@ -66,7 +66,7 @@ std::uint32_t word_at(std::string_view bytes, std::size_t index) {
   return word;
 }
 
-/// The accessors of a unit of Darts-clone.
+/// Accessors of a Darts-clone unit.
 std::uint32_t offset_of(std::uint32_t unit) {
   return (unit >> 10) << ((unit & (1U << 9)) >> 6);
 }
@@ -80,8 +80,8 @@ std::uint32_t value_of(std::uint32_t unit) {
   return unit & 0x7FFFFFFFU;
 }
 
-// Of a unit at `id` with offset o, children are at id ^ o ^ byte, and its value is at id ^ o. A leaf's label
-// is no byte, so that only the root, whose label nobody compares, is followed where it is marked as a leaf.
+// For a unit at `id` with offset o, children are at id ^ o ^ byte, and its value is at id ^ o. A leaf's label
+// is not a byte, so the library never follows a leaf, except the root, whose label it does not compare.
 void check_trie(std::string_view trie, std::string_view strings) {
   const std::size_t num_units = trie.size() / sizeof(std::uint32_t);
   for (std::size_t id = 0; id < num_units; ++id) {
@@ -111,8 +111,8 @@ void check_charsmap(std::string_view blob) {
   check_trie(blob.substr(0, trie_bytes), strings);
 }
 
-constexpr std::uint64_t kNormalizer = 3, kDenormalizer = 5;  // of ModelProto
-constexpr std::uint64_t kCharsmap = 2;                       // of NormalizerSpec
+constexpr std::uint64_t kNormalizer = 3, kDenormalizer = 5;  // fields of ModelProto
+constexpr std::uint64_t kCharsmap = 2;                       // field of NormalizerSpec
 
 }  // namespace
 

@@ -1,9 +1,9 @@
-// Checks the parts of a sentencepiece model that libsentencepiece reads without bounds.
+// Validates the parts of a sentencepiece model that libsentencepiece reads without bounds checks.
 //
-// [Note: precompiled_charsmap] The normalizers of a model (fields 3 and 5 of ModelProto) have rules in a blob
-// (field 2 of NormalizerSpec): the size of a trie as 32 bits, the trie, and strings that end with NUL. The
-// trie is a double array of Darts-clone: units of 32 bits whose offsets lead to other units, and whose values
-// are positions in the strings. The library follows offsets and values wherever they lead.
+// [Note: precompiled_charsmap] The normalizers of a model (fields 3 and 5 of ModelProto) store rules in a
+// blob (field 2 of NormalizerSpec): the size of a trie as 32 bits, the trie, and NUL-terminated strings. The
+// trie is a double array of Darts-clone: 32-bit units whose offsets point to other units, and whose values
+// are positions in the strings. The library follows offsets and values without bounds checks.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,9 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) naming `path` where `model` is no message of protobuf, where the blob of a
-/// normalizer leads outside of itself, or its strings are no UTF-8 that ends with NUL. Fields that are no
-/// normalizer are left to the library.
+/// Throws Error(kInvalidInput) naming `path` if `model` is not a protobuf message, if the blob of a
+/// normalizer points outside itself, or if its strings are not NUL-terminated UTF-8. Fields other than
+/// normalizers are left to the library.
 void check_sentencepiece_model(std::string_view model, const std::filesystem::path& path);
 
 }  // namespace trireme

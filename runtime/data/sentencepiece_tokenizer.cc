@@ -24,7 +24,7 @@ std::string_view as_text(const MappedFile& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
-/// Lines of "base64 rank", as the original Llama 3 has in its tokenizer.model.
+/// True for lines of "base64 rank", the format of the original Llama 3 tokenizer.model.
 bool is_tiktoken(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   const std::size_t space = line.find(' ');
@@ -37,7 +37,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   explicit SentencePieceTokenizer(const std::filesystem::path& model) : path_(model) {
     const MappedFile file(model, "sentencepiece model");
     TRIREME_CHECK(!file.bytes().empty(), "sentencepiece model {} is empty (0 bytes)", model.string());
-    // Models of 256,000 tokens have 4 MB.
+    // Models of 256,000 tokens take 4 MB.
     constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
     TRIREME_CHECK(file.bytes().size() <= kMaxBytes,
                   "{} is not a sentencepiece model: it has {} bytes, more than the {} that one can have",
@@ -88,7 +88,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
  private:
-  /// The library's trie throws where its other parts give a status.
+  /// The library's trie throws, while its other parts return a status.
   void load(std::string_view model) {
     std::string refusal;
     try {
@@ -106,8 +106,8 @@ class SentencePieceTokenizer final : public Tokenizer {
   sentencepiece::SentencePieceProcessor processor_;
 };
 
-/// The lines of files, one after another, as the trainer wants them. Our errors must not unwind through the
-/// trainer: they end the lines and wait in rethrow().
+/// The lines of files, one after another, for the trainer. Our errors must not unwind through the trainer:
+/// they end the iteration, and rethrow() throws them later.
 class LineIterator final : public sentencepiece::SentenceIterator {
  public:
   explicit LineIterator(std::span<const std::filesystem::path> paths) : paths_(paths) { Next(); }
@@ -172,7 +172,7 @@ void train_sentencepiece(std::span<const std::filesystem::path> inputs, const st
   TRIREME_CHECK(options.vocab_size > 0 && options.vocab_size <= kTokens16.max_vocab,
                 "a vocabulary of {} tokens was requested {}; token files hold 1 to {}", options.vocab_size,
                 model.string(), kTokens16.max_vocab);
-  AtomicFile output(model);  // an unwritable folder must not cost the training first
+  AtomicFile output(model);  // fail on an unwritable folder before the training
   const std::unordered_map<std::string, std::string> arguments = {
       {"model_type", "bpe"},
       {"vocab_size", std::to_string(options.vocab_size)},
@@ -180,7 +180,7 @@ void train_sentencepiece(std::span<const std::filesystem::path> inputs, const st
       {"input_sentence_size", std::to_string(options.max_sentences)},
       {"shuffle_input_sentence", "true"},
       {"byte_fallback", "true"},
-      // Nothing of the text may be lost: spaces, tabs, indentation and character forms are kept as they are.
+      // Keep the text unchanged: spaces, tabs, indentation and character forms.
       {"normalization_rule_name", "identity"},
       {"remove_extra_whitespaces", "false"},
       {"add_dummy_prefix", "false"},

@@ -1,4 +1,4 @@
-// Training of a subword vocabulary (byte-pair encoding) with sentencepiece, and the pieces of a model.
+// Trains a subword vocabulary (byte-pair encoding) with sentencepiece, and lists the pieces of a model.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 namespace trireme {
 
 struct SentencePieceTraining {
-  std::int64_t vocab_size = 0;         // 256 bytes, 3 control tokens and the characters seen must fit in
-  double character_coverage = 0.9995;  // share of characters that get a token; the rest falls back to bytes
+  std::int64_t vocab_size = 0;             // at least 256 bytes, 3 control tokens and the characters seen
+  double character_coverage = 0.9995;      // share of characters with a token; the rest falls back to bytes
   std::int64_t max_sentences = 1'000'000;  // lines drawn from the inputs
 };
 
-/// Trains a BPE model on text files and writes it to `model`, whole or not at all. Every text comes back
-/// from it unchanged but for the character U+2581, which sentencepiece uses for the space: no
-/// normalisation, and bytes for what has no token. Throws Error(kInvalidInput) when an input cannot be read
-/// or the vocabulary is too large for the text or too small for its characters.
+/// Trains a BPE model on text files and writes it to `model`, atomically. Decoding gives every text back
+/// unchanged, except the character U+2581, which sentencepiece uses for the space: there is no normalisation,
+/// and text without a token becomes bytes. Throws Error(kInvalidInput) if an input cannot be read, or the
+/// vocabulary is too large for the text or too small for its characters.
 void train_sentencepiece(std::span<const std::filesystem::path> inputs, const std::filesystem::path& model,
                          const SentencePieceTraining& options);
 
-/// The ids of a model's pieces, which have U+2581 for the space. Throws Error(kInvalidInput) where the file
-/// is missing or not a model.
+/// The ids of a model's pieces, with U+2581 for the space. Throws Error(kInvalidInput) if the file is missing
+/// or not a model.
 std::unordered_map<std::string, std::int64_t> sentencepiece_pieces(const std::filesystem::path& model);
 
 }  // namespace trireme

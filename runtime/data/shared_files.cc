@@ -27,12 +27,12 @@ bool has_same_bytes(const fs::path& a, const fs::path& b) {
     const MappedFile first(a, "data file"), second(b, "data file");
     const auto x = first.bytes(), y = second.bytes();
     return !x.empty() && x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size()) == 0;
-  } catch (const Error&) {  // whoever needs the file names it
+  } catch (const Error&) {  // the reader of the file reports the error
     return false;
   }
 }
 
-/// Files by inode and device.
+/// Key of a file: inode and device.
 struct Inode {
   std::uint64_t device, inode;
   bool operator==(const Inode&) const = default;
@@ -41,7 +41,7 @@ struct InodeHash {
   std::size_t operator()(const Inode& key) const { return key.inode * 0x9E3779B97F4A7C15 ^ key.device; }
 };
 
-/// The pictures of an evaluation, and where the training has them.
+/// The files of the evaluation images, for finding them in the training data.
 class PictureFiles {
  public:
   explicit PictureFiles(const ImageSource& eval) {
@@ -54,7 +54,7 @@ class PictureFiles {
     });
   }
 
-  /// Files of `train` that are the same ones. Keeps the sizes of all, for find_copies().
+  /// Files of `train` that are identical by inode. Stores all file sizes for find_copies().
   SharedFiles find_same(const ImageSource& train) {
     SharedFiles shared{.num_compared = static_cast<std::int64_t>(files_.size())};
     train.visit_files([&](const fs::path& file) {
@@ -70,7 +70,7 @@ class PictureFiles {
     return shared;
   }
 
-  /// Files of `train` with the same bytes, after find_same().
+  /// Files of `train` with equal bytes; call after find_same().
   SharedFiles find_copies(const ImageSource& train, std::int64_t max_files_read) const {
     const Compared compared = choose_compared(max_files_read);
     SharedFiles shared{.is_copy = true, .num_compared = compared.count};
@@ -101,12 +101,12 @@ class PictureFiles {
     std::int64_t bytes;
   };
   struct Compared {
-    std::vector<const File*> files;          // that have a size of the training's
+    std::vector<const File*> files;          // with a size that occurs in training
     std::unordered_set<std::int64_t> sizes;  // of these files
-    std::int64_t count = 0;                  // of all whose copies will be found
+    std::int64_t count = 0;                  // files of the evaluation that are covered
   };
 
-  /// Takes files from all over the set, until comparing them would open more than `left`.
+  /// Samples files from the whole set, until comparing them would open more than `left` files.
   Compared choose_compared(std::int64_t left) const {
     Compared compared;
     const std::size_t num_files = files_.size();
@@ -129,7 +129,7 @@ class PictureFiles {
     return compared;
   }
 
-  /// Of the size and the last bytes: files of one program begin alike.
+  /// Hash of the size and the last bytes, because files from one program begin alike.
   static std::uint64_t hash_of_end(const fs::path& path, std::int64_t bytes) {
     std::array<std::byte, kHashBlockBytes> end{};
     ByteHash hash;
@@ -145,8 +145,8 @@ class PictureFiles {
 
   std::vector<File> files_;
   std::unordered_map<Inode, std::size_t, InodeHash> by_inode_;
-  std::unordered_map<std::int64_t, std::int64_t> sizes_;  // and how many files of the training have them
-  std::vector<std::int64_t> train_bytes_;                 // of each file of the training
+  std::unordered_map<std::int64_t, std::int64_t> sizes_;  // size -> number of training files with it
+  std::vector<std::int64_t> train_bytes_;                 // size of each training file
 };
 
 }  // namespace

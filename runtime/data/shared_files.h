@@ -1,4 +1,4 @@
-// Finds files of one set of samples that another set has, too: evaluation data within the training data.
+// Finds files that two sets of samples share: evaluation data within the training data.
 #pragma once
 
 #include <cstdint>
@@ -11,23 +11,22 @@
 namespace trireme {
 
 struct SharedFiles {
-  std::int64_t count = 0;             // files of `eval` that `train` has
-  std::filesystem::path eval, train;  // the first of them
+  std::int64_t count = 0;             // files of `eval` that are in `train`
+  std::filesystem::path eval, train;  // the first such pair
   bool is_copy = false;               // another file with the same bytes
   std::int64_t num_compared = 0;      // files of `eval`
 };
 
-/// Files that a comparison of pictures opens, of which it reads the last 4 kB.
+/// Maximum number of files that a comparison of images opens; it reads the last 4 kB of each.
 inline constexpr std::int64_t kMaxFilesRead = 65'536;
 
-/// Compares files by identity, whatever links lead to them, and then by their bytes where the sizes are
-/// equal.
+/// Compares files by identity, through links, and then by bytes if the sizes are equal.
 std::optional<SharedFiles> find_shared_files(std::span<const std::filesystem::path> train,
                                              std::span<const std::filesystem::path> eval);
 
-/// Compares pictures by identity and, where that finds none, by their bytes. It reads the sizes of all files,
-/// and opens those of a size that both sets have: all of them, or as many of `eval`, from all over the set,
-/// as `max_files_read` allows.
+/// Compares images by identity, and if that finds none, by bytes. It reads the sizes of all files and opens
+/// the files whose size occurs in both sets. `max_files_read` limits the number of files of `eval`, sampled
+/// from the whole set.
 std::optional<SharedFiles> find_shared_files(const ImageSource& train, const ImageSource& eval,
                                              std::int64_t max_files_read = kMaxFilesRead);
 

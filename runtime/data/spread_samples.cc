@@ -13,7 +13,7 @@ SpreadSamples::SpreadSamples(std::shared_ptr<const Dataset> data, std::int64_t c
                 data_->num_samples());
 }
 
-// sample * n / count without its product, which may be large.
+// sample * n / count without the product, which could overflow.
 std::int64_t SpreadSamples::index_of(std::int64_t sample) const {
   const std::int64_t step = data_->num_samples() / count_, rest = data_->num_samples() % count_;
   return sample * step + sample * rest / count_;

@@ -1,4 +1,4 @@
-// Some samples of a set, spread evenly over it: what an evaluation reads that does not read all.
+// An evenly spaced subset of a data set, for evaluations that do not read all samples.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// Sample i is sample floor(i * n / count) of the n of another set in file order: of files in order of their
-/// classes every class has its part. For evaluation only.
+/// Sample i is sample floor(i * n / count) of the n samples of another set in file order. If files are sorted
+/// by class, every class has its share. For evaluation only.
 class SpreadSamples final : public Dataset {
  public:
   /// Throws Error(kInvalidInput) unless 0 < count <= data->num_samples().
@@ -17,14 +17,14 @@ class SpreadSamples final : public Dataset {
   std::int64_t num_samples() const override { return count_; }
   std::int64_t targets_per_sample() const override { return data_->targets_per_sample(); }
   std::int64_t num_sequential_targets(std::int64_t first, std::int64_t count) const override;
-  /// Throws Error(kUnsupported): in training every sample counts.
+  /// Throws Error(kUnsupported): training uses every sample.
   HostBatch read_train(std::int64_t first, std::int64_t count) const override;
   HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
   std::int64_t samples_per_read() const override { return data_->samples_per_read(); }
   std::vector<std::string> left_out() const override { return data_->left_out(); }
 
  private:
-  /// In the other set.
+  /// Index in the other set.
   std::int64_t index_of(std::int64_t sample) const;
 
   const std::shared_ptr<const Dataset> data_;

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Epochs of the random stream: what samples are numbered in.
+// Epoch numbers of the random stream, one per kind of draw.
 constexpr std::uint32_t kPatternsEpoch = 0, kTrainEpoch = 1, kEvalEpoch = 2;
 
 struct Pattern {
@@ -27,7 +27,7 @@ Pattern pattern_of(std::uint64_t seed, std::int32_t label, std::int64_t size) {
   return pattern;
 }
 
-/// [size, size, 3]. The wave is a product of sines along x and y: a table each.
+/// [size, size, 3]. The wave is a sum of a sine along y and a sine along x.
 void draw_image(const Pattern& pattern, std::int64_t size, ImageRandom& random, float* out) {
   constexpr double kSqrt3 = 1.7320508075688772;  // uniform in [-sqrt 3, sqrt 3] has variance 1
   const double phase = random.uniform(0, 2 * std::numbers::pi);

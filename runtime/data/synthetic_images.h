@@ -1,4 +1,4 @@
-// Images made from a seed, for benchmarks and tests without files.
+// Images generated from a seed, for benchmarks and tests without files.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-/// Inputs [B, S, S, 3] fp32 of about mean 0 and variance 1, targets [B] labels. Pixels are noise around a
-/// pattern of the class (a wave, with a direction and a colour of its own), so that there is something to
-/// learn. Training samples never repeat; evaluation samples are others.
+/// Inputs [B, S, S, 3] fp32 with mean about 0 and variance about 1; targets [B] labels. Pixels are noise
+/// around a pattern of the class (a wave with its own direction and colour), so that there is something to
+/// learn. Training samples never repeat, and evaluation samples differ from them.
 class SyntheticImages final : public Dataset {
  public:
   struct Options {
-    std::int64_t num_samples = 0;  // what counts as a pass
+    std::int64_t num_samples = 0;  // samples per pass
     std::int64_t size = 0;         // side, pixels
     std::int64_t num_classes = 0;
     std::uint64_t seed = 0;

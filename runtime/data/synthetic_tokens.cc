@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Last counter words of draws, outside of those of ops (see RngKey::draw).
+// Values of the last counter word, distinct from the values that ops use (see RngKey::draw).
 constexpr std::uint32_t kStrideStream = 0xFFFF0010u;
 constexpr std::uint32_t kTrainStream = 0xFFFF0011u;
 constexpr std::uint32_t kEvalStream = 0xFFFF0012u;

@@ -1,4 +1,4 @@
-// Tokens made from a seed, for benchmarks and tests that need no file.
+// Tokens generated from a seed, for benchmarks and tests without files.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-/// Samples are int32 [B, T] inputs and targets. Each sequence starts at a random token; three tokens in four
-/// are the token before plus a stride of the seed's (modulo the vocabulary), the others uniform, so that
-/// there is something to learn. Training samples never repeat; evaluation samples are others.
+/// Samples are int32 [B, T] inputs and targets. Each sequence starts at a random token. With probability 3/4
+/// a token is the previous one plus a stride fixed by the seed (modulo the vocabulary), else uniform, so that
+/// there is something to learn. Training samples never repeat, and evaluation samples differ from them.
 class SyntheticTokens final : public Dataset {
  public:
   struct Options {
-    std::int64_t num_samples = 0;  // what counts as a pass
+    std::int64_t num_samples = 0;  // samples per pass
     std::int64_t sequence_length = 0;
     std::int64_t vocab_size = 0;
     std::uint64_t seed = 0;

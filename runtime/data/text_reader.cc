@@ -13,13 +13,13 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// An encoding of two or four bytes a character.
+/// An encoding with two or four bytes per character.
 struct WideEncoding {
-  std::string_view name;  // as iconv has it
+  std::string_view name;  // iconv's name
   std::string_view mark;
 };
 
-// The marks of UTF-32 first: that of UTF-16 begins one of them.
+// UTF-32 first: its little-endian mark begins with the mark of UTF-16.
 constexpr WideEncoding kUtf32Le{"UTF-32LE", "\xff\xfe\0\0"sv}, kUtf32Be{"UTF-32BE", "\0\0\xfe\xff"sv},
     kUtf16Le{"UTF-16LE", "\xff\xfe"sv}, kUtf16Be{"UTF-16BE", "\xfe\xff"sv};
 
@@ -30,7 +30,7 @@ const WideEncoding* encoding_of_mark(std::string_view bytes) {
   return nullptr;
 }
 
-/// Without a mark: Latin letters, spaces and line ends have NULs in the same places.
+/// Detects encodings without a mark: Latin letters, spaces and line ends have NULs at fixed positions.
 const WideEncoding* encoding_of_zeros(std::string_view bytes) {
   const std::string_view head = bytes.substr(0, std::min<std::size_t>(bytes.size(), 4096) & ~std::size_t{3});
   std::array<std::size_t, 4> zeros{};
@@ -41,7 +41,7 @@ const WideEncoding* encoding_of_zeros(std::string_view bytes) {
   if (quads == 0) return nullptr;
   if (few(0) && most(2) && most(3)) return &kUtf32Le;
   if (most(0) && most(1) && few(3)) return &kUtf32Be;
-  // Ideographs have no zero bytes: a tenth of Latin characters is enough where the other bytes have none.
+  // Ideographs have no zero bytes, so a tenth of Latin characters suffices if the other bytes are never zero.
   const bool some_odd = 10 * (zeros[1] + zeros[3]) >= 2 * quads,
              some_even = 10 * (zeros[0] + zeros[2]) >= 2 * quads;
   if (bytes.size() % 2 != 0) return nullptr;
@@ -56,7 +56,7 @@ bool is_never_text(FileFormat format) {
   return std::ranges::find(kFormats, format) != std::end(kFormats);
 }
 
-/// The length of the UTF-8 character that `bytes` begins with; 0: it is none.
+/// The length of the UTF-8 character at the start of `bytes`; 0: invalid.
 std::size_t character_bytes(std::string_view bytes) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
   const unsigned char first = byte(0);

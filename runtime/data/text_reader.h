@@ -1,5 +1,4 @@
-// A file of text as the commands that prepare data read it: mapped, its encoding recognised, its byte order
-// mark dropped.
+// A text file for the data preparation commands: memory-mapped, encoding detected, byte order mark skipped.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +11,34 @@
 
 namespace trireme {
 
-/// U+FEFF in UTF-8, with which editors of Windows and spreadsheets begin a file.
+/// U+FEFF in UTF-8, written by Windows editors and spreadsheets at the start of a file.
 inline constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-/// Why a file is no text that can be read.
+/// The reason why a file is not readable text.
 enum class TextFlaw : std::uint8_t {
-  kEmpty,       // no bytes, or a byte order mark alone
-  kBinary,      // NUL bytes, or an archive or document by its first bytes
-  kUtf16,       // UTF-16 or UTF-32, with a mark or without
-  kPointer,     // what Git LFS has in place of a file
+  kEmpty,       // no bytes, or only a byte order mark
+  kBinary,      // NUL bytes, or the first bytes of an archive or document
+  kUtf16,       // UTF-16 or UTF-32, with or without a mark
+  kPointer,     // the placeholder of Git LFS for a file
   kJson,        // JSON records: lines of objects, or a list of them (see json_records.h)
   kFolderLink,  // a link to a folder
-  kFileLink,    // a link to a file outside of the folder ([Note: folders of strangers])
+  kFileLink,    // a link to a file outside the folder ([Note: folders of strangers])
 };
 /// "UTF-16 or UTF-32"; for counts.
 std::string_view name_of(TextFlaw flaw);
 
 class TextReader {
  public:
-  /// Maps the file. Throws Error(kInvalidInput) where it is missing or no regular file.
+  /// Maps the file. Throws Error(kInvalidInput) if it is missing or not a regular file.
   explicit TextReader(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return file_.path(); }
-  /// kEmpty to kPointer; nothing for text in UTF-8, also where some bytes of it are invalid.
+  /// kEmpty to kPointer; nullopt for UTF-8 text, even with some invalid bytes.
   std::optional<TextFlaw> flaw() const { return flaw_; }
-  /// What the file is, and what to do; with kBinary, kUtf16 and kPointer.
+  /// Describes the file and the remedy, for kBinary, kUtf16 and kPointer.
   const std::string& refusal() const { return refusal_; }
 
-  /// The bytes of the file behind its mark, line ends as they are; empty with a flaw.
+  /// The bytes after the mark, with unchanged line ends; empty with a flaw.
   std::string_view text() const { return text_; }
   bool has_mark() const { return has_mark_; }
 
@@ -51,10 +50,10 @@ class TextReader {
   std::string refusal_;
 };
 
-/// What is unusual about a text in UTF-8.
+/// Irregularities of a UTF-8 text.
 struct Utf8Facts {
-  std::optional<std::size_t> first_invalid;  // the byte
-  std::int64_t num_marks = 0;                // U+FEFF, as joined files have it in the middle
+  std::optional<std::size_t> first_invalid;  // index of the byte
+  std::int64_t num_marks = 0;                // U+FEFF within the text, as in joined files
 };
 Utf8Facts inspect_utf8(std::string_view text);
 

@@ -10,7 +10,7 @@ TextSet::TextSet(std::vector<std::string> texts) : texts_(std::move(texts)) {
   for (std::size_t byte = 1; byte < begins_.size(); ++byte) begins_[byte] += begins_[byte - 1];
 }
 
-/// The bytes of the longest text that `text` begins with; 0: none.
+/// The number of bytes of the longest text that is a prefix of `text`; 0: none.
 std::size_t TextSet::longest_at(std::string_view text, MatchBudget& budget) const {
   const auto at = [](const std::string& known, std::size_t depth) {  // -1: it ends there
     return depth < known.size() ? int{static_cast<unsigned char>(known[depth])} : -1;

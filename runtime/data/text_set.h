@@ -1,5 +1,4 @@
-// A set of texts, and the longest of them that begins at a place: the added tokens of a vocabulary, of which
-// there may be tens of thousands.
+// Longest-prefix matching in a set of texts: the added tokens of a vocabulary, possibly tens of thousands.
 #pragma once
 
 #include <array>
@@ -13,14 +12,14 @@
 
 namespace trireme {
 
-/// Sorted texts, searched as the trie that they are: each further byte narrows the range of those that fit.
+/// Sorted texts, searched like a trie: each further byte narrows the range of candidates.
 class TextSet {
  public:
-  /// `texts` are not empty.
+  /// `texts` must not contain empty strings.
   explicit TextSet(std::vector<std::string> texts);
 
-  /// Calls visit(piece, is_match) for the matches, leftmost first and longest of those, and for what lies
-  /// between them; together they are `text`. Throws Error(kInvalidInput) when `budget` is used up.
+  /// Calls visit(piece, is_match) for the leftmost-longest matches and for the text between them; the pieces
+  /// concatenate to `text`. Throws Error(kInvalidInput) when `budget` is used up.
   void split(std::string_view text, MatchBudget& budget,
              const std::function<void(std::string_view, bool)>& visit) const;
 
@@ -28,7 +27,7 @@ class TextSet {
   std::size_t longest_at(std::string_view text, MatchBudget& budget) const;
 
   std::vector<std::string> texts_;
-  std::array<std::size_t, 257> begins_{};  // of the texts by their first byte
+  std::array<std::size_t, 257> begins_{};  // index of the first text by first byte
 };
 
 }  // namespace trireme

@@ -33,7 +33,7 @@ std::vector<fs::path> walk(const fs::path& folder, const fs::path& exclude, Text
   std::error_code error;
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::error_code ignored;  // a broken link is no file
+    std::error_code ignored;  // skips broken links
     if (is_hidden(entry->path())) {
       entry.disable_recursion_pending();
     } else if (entry->is_symlink(ignored) && entry->is_regular_file(ignored) &&
@@ -52,7 +52,7 @@ std::vector<fs::path> walk(const fs::path& folder, const fs::path& exclude, Text
   return files;
 }
 
-/// The flaw of a file, JSON records among them; of a folder's files only where they are several.
+/// The flaw of a file, including JSON records. In folders, a single JSON object is not a flaw.
 std::optional<TextFlaw> flaw_of(const TextReader& file, const FindTextOptions& options, bool is_named) {
   if (file.flaw() || options.json_as_text) return file.flaw();
   const JsonRecords json = find_json_records(file.text());

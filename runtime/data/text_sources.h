@@ -1,4 +1,4 @@
-// Finds the text files that a list of files and folders stands for.
+// Finds the text files in a list of files and folders.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +13,46 @@
 
 namespace trireme {
 
-/// Unusual properties of texts, for people.
+/// Irregularities of texts, for messages.
 struct TextNotes {
   struct Files {
     std::int64_t count = 0;
     std::filesystem::path first;
   };
   std::map<TextFlaw, Files> left_out;
-  Files marked;                // a byte order mark at their beginning is dropped
+  Files marked;                // with a byte order mark at the start, which is dropped
   Files marked_within;         // U+FEFF elsewhere
-  Files not_utf8;              // bytes that are no UTF-8
-  std::size_t first_byte = 0;  // of not_utf8.first, that is none
+  Files not_utf8;              // with bytes that are not valid UTF-8
+  std::size_t first_byte = 0;  // position of the first invalid byte of not_utf8.first
 
   std::int64_t num_left_out(TextFlaw flaw) const;
 };
 
-/// Lines for people; none where nothing is unusual. `lines`: the text is read in lines, at whose beginning
-/// marks are dropped, too.
+/// Lines for messages; none if nothing is irregular. `lines`: the text is read by lines, and marks are also
+/// dropped at the start of lines.
 std::vector<std::string> describe(const TextNotes& notes, bool lines);
 
 struct TextSources {
-  std::vector<std::filesystem::path> files;  // in order of the inputs; within a folder, of the path
+  std::vector<std::filesystem::path> files;  // in order of the inputs; within a folder, by path
   std::int64_t bytes = 0;                    // of these files
   TextNotes notes;
 };
 
 struct FindTextOptions {
   std::span<const std::filesystem::path> inputs;
-  std::filesystem::path exclude;  // where the results go; empty: nothing
+  std::filesystem::path exclude;  // folder of the results; empty: none
   bool json_as_text = false;
   bool labelled = false;  // lines are "label TAB text", for messages
 };
 
-/// Takes files as they are given and walks folders recursively, leaving out names that begin with a dot,
-/// links to folders, links to files outside of the folder, and everything below `exclude`. A file that is
-/// reached twice, by whatever links, counts once. Files of a folder that are no text in UTF-8, or JSON
-/// records, are left out and counted; files that are named are refused then, but for empty ones. Throws
-/// Error(kInvalidInput) naming an input that is missing, unreadable or refused, with what to do.
+/// Takes files as given and walks folders recursively. Skips names that begin with a dot, links to folders,
+/// links to files outside the folder, and everything below `exclude`. A file reached twice, through any
+/// links, counts once. In a folder, files that are not UTF-8 text, or are JSON records, are skipped and
+/// counted; as a named input such a file is an error unless it is empty. Throws Error(kInvalidInput) naming
+/// an input that is missing, unreadable or rejected, with the remedy.
 TextSources find_text(const FindTextOptions& options);
 
-/// Throws Error(kInvalidInput) where there is no text, with what was left out.
+/// Throws Error(kInvalidInput) if there is no text, listing the skipped files.
 void check_found(const TextSources& sources, std::span<const std::filesystem::path> inputs, bool lines);
 
 }  // namespace trireme

@@ -65,7 +65,7 @@ void TokenDataset::copy_window(const Window& window, std::int64_t row, HostBatch
   std::memcpy(inputs + sizeof head, targets, (length - 1) * sizeof(std::int32_t));
 }
 
-// In the batch, not in the file, which may change between a look and a copy.
+// Checks the batch, not the file, which may change between a check and a copy.
 void TokenDataset::check_ids(const Window& window, std::int64_t row, const HostBatch& batch) const {
   const auto length = static_cast<std::size_t>(sequence_length_);
   const std::size_t offset = static_cast<std::size_t>(row) * length;
@@ -104,7 +104,7 @@ HostBatch TokenDataset::read(const std::vector<Window>& windows) const {
   const auto elems = static_cast<std::size_t>(count * sequence_length_);
   batch.inputs.resize(elems * sizeof(std::int32_t));
   batch.targets.resize(elems);
-  check_unchanged(windows);  // first: what lies beyond the end of a shortened file cannot be read
+  check_unchanged(windows);  // first, because reading beyond the end of a shortened file crashes
   for (std::int64_t row = 0; row < count; ++row) {
     const Window& window = windows[static_cast<std::size_t>(row)];
     copy_window(window, row, batch);

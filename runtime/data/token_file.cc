@@ -82,7 +82,7 @@ void TokenFile::read(std::int64_t first, std::int64_t count, std::int32_t* to) c
 
 std::int64_t TokenFile::max_token() const {
   return with_tokens(*this, [](const auto& tokens) -> std::int64_t {
-    // A plain loop, which the compiler vectorises; std::max_element does not.
+    // A plain loop vectorises; std::max_element does not.
     auto largest = tokens[0];
     for (const auto token : tokens) largest = std::max(largest, token);
     return largest;
@@ -105,7 +105,7 @@ void TokenFile::check_vocab(std::int64_t vocab_size) const {
 }
 
 void TokenFile::check_unchanged() const {
-  if (!identity_) return;  // the system would not say at the start
+  if (!identity_) return;  // the identity was not available at the start
   const std::string change = describe_change(*identity_, FileIdentity::of(path(), identity_));
   if (change.empty()) return;
   throw Error(ErrorCode::kRuntime,

@@ -61,7 +61,7 @@ std::vector<fs::path> find_token_shards(const fs::path& path) {
     shards = list(path);
   }
   std::sort(shards.begin(), shards.end());
-  // The files that `trireme data text` writes: taking both would train on the evaluation tokens.
+  // `trireme data text` writes both files: using both would train on the evaluation tokens.
   for (const fs::path& shard : shards) {
     const bool both = shard.filename() == "train.bin" &&
                       std::ranges::find(shards, shard.parent_path() / "eval.bin") != shards.end();

@@ -1,4 +1,4 @@
-// Finds the token shards that the path of a job names.
+// Finds the token shards of a job's data path.
 #pragma once
 
 #include <filesystem>
@@ -6,12 +6,12 @@
 
 namespace trireme {
 
-/// Whether a path that does not exist as it is has `*`, `?` or `[`, and so stands for the files that match.
+/// True if a path does not exist and contains `*`, `?` or `[`, so that it is a pattern.
 bool is_pattern(const std::filesystem::path& path);
 
-/// A `.bin` file; the `*.bin` files of a folder; the files that a pattern such as
-/// "shards/fineweb_train_*.bin" matches; the last two in order of name. Throws Error(kInvalidInput) naming
-/// the path, and the working directory where it is relative, when there is nothing, and where both train.bin
+/// A `.bin` file; the `*.bin` files of a folder; or the files matching a pattern such as
+/// "shards/fineweb_train_*.bin". Folders and patterns are sorted by name. Throws Error(kInvalidInput) if
+/// nothing is found, naming the path and, for a relative path, the working directory; also if both train.bin
 /// and eval.bin of one folder are among the shards.
 std::vector<std::filesystem::path> find_token_shards(const std::filesystem::path& path);
 

@@ -26,34 +26,33 @@ class Tokenizer {
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
   /// The separator of two documents in a stream of tokens.
   virtual std::vector<std::int32_t> document_separator() const = 0;
-  /// Of the file that saves it; empty where it needs none.
+  /// The content of the file that saves the tokenizer; empty if it needs none.
   virtual std::string model_text() const { return {}; }
 };
 
-/// The name of the file that saves a tokenizer of this kind: "tokenizer.model", "tokenizer.json"; empty where
-/// it needs none.
+/// File name for saving a tokenizer of this kind: "tokenizer.model" or "tokenizer.json"; empty if it needs
+/// none.
 std::string_view tokenizer_file(std::string_view kind);
 
-/// The tokenizer whose file was saved in `folder`. Throws Error(kInvalidInput) for a kind that is not known,
-/// and for a file that is a link out of the folder.
+/// Loads the tokenizer saved in `folder`. Throws Error(kInvalidInput) for an unknown kind, and for a file
+/// that is a link out of the folder.
 std::unique_ptr<Tokenizer> load_saved_tokenizer(std::string_view kind, const std::filesystem::path& folder);
 
-/// One token a byte: vocabulary 256, nothing to train, every text comes back as it was. Documents are
-/// separated by an empty line.
+/// One token per byte: vocabulary 256, no training, lossless. Documents are separated by an empty line.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
 /// A sentencepiece model of any type. Documents are separated by its end-of-sentence token, or by an empty
-/// line where it has none. Throws Error(kInvalidInput) when the file is missing or not a model.
+/// line if it has none. Throws Error(kInvalidInput) if the file is missing or not a model.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model);
 
-/// Byte-level BPE from a tokenizer.json, or a folder with one or with vocab.json and merges.txt. Every text
-/// comes back as it was. Texts of its added tokens, such as "<|endoftext|>", are those tokens. Documents are
-/// separated by its end-of-text token, and what begins a text where it has that. Throws Error(kInvalidInput)
-/// when a file is missing, or says what is not known here.
+/// Byte-level BPE from a tokenizer.json, or a folder with one or with vocab.json and merges.txt. Lossless.
+/// Texts of added tokens, such as "<|endoftext|>", become these tokens. Documents are separated by the
+/// end-of-text token, followed by the begin-of-text token if there is one. Throws Error(kInvalidInput) if a
+/// file is missing or has unsupported content.
 std::unique_ptr<Tokenizer> load_bpe(const std::filesystem::path& path);
 
-/// "bytes", the path of a sentencepiece model, of a .json file of byte-level BPE, or of a folder with either
-/// (see tokenizer_folder.h): what `--tokenizer` takes.
+/// The argument of `--tokenizer`: "bytes", the path of a sentencepiece model or of a .json file of byte-level
+/// BPE, or a folder with either (see tokenizer_folder.h).
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_model);
 
 }  // namespace trireme

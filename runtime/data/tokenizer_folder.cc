@@ -27,7 +27,7 @@ bool has(const fs::path& folder, const char* name) {
   return fs::exists(folder / name, error);
 }
 
-/// Nothing where the file is damaged: its reader says how.
+/// Null if the file is damaged: its reader reports the error.
 Json read_json(const fs::path& path) {
   try {
     return parse_json(read_text_file({.path = path, .what = "tokenizer", .max_bytes = kMaxTokenizerBytes}));
@@ -36,7 +36,7 @@ Json read_json(const fs::path& path) {
   }
 }
 
-/// Whether a tokenizer.json holds the tokens of a sentencepiece model.
+/// True if a tokenizer.json was converted from a sentencepiece model.
 bool is_converted(const Json& json) {
   const Json model = json.is_object() ? json.value("model", Json()) : Json();
   if (!model.is_object()) return false;
@@ -44,15 +44,15 @@ bool is_converted(const Json& json) {
   return type == "Unigram" || fallback == true;
 }
 
-/// The text as sentencepiece writes it: U+2581 for the space.
+/// The text in sentencepiece's form: U+2581 for the space.
 std::string piece_of(std::string text) {
   for (std::size_t at = 0; (at = text.find(' ', at)) != std::string::npos;)
     text.replace(at, 1, "\xe2\x96\x81");
   return text;
 }
 
-/// Throws Error(kInvalidInput) naming the first token that the files beside tokenizer.model add: the model
-/// cuts its text as any other.
+/// Throws Error(kInvalidInput) naming the first token that the files next to tokenizer.model add: the model
+/// would split its text like any other.
 void check_tokens_beside(const fs::path& folder, const std::vector<ListedToken>& tokens) {
   if (tokens.empty()) return;
   const fs::path model = folder / "tokenizer.model";
@@ -81,7 +81,7 @@ std::vector<ListedToken> read_tokens_beside(const fs::path& folder) {
   }
 }
 
-/// Without the tokens that tokenizer.json has, too, with the same id.
+/// The tokens of the side files, except those that tokenizer.json has with the same id.
 std::vector<ListedToken> tokens_beside_json(const fs::path& folder, const Json& json) {
   std::vector<ListedToken> tokens = read_tokens_beside(folder);
   std::multimap<std::string, Json> added;  // ids by content

@@ -1,5 +1,5 @@
-// Sets of characters as Hugging Face's tokenizers has them (Unicode 16), as the content of a set of PCRE2,
-// whose tables may be older: Unicode 14 in many distributions.
+// Character sets of Hugging Face's tokenizers (Unicode 16), as the content of PCRE2 sets. PCRE2's own tables
+// may be older: Unicode 14 in many distributions.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@ namespace trireme {
 inline constexpr std::string_view kSpaceSet =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
-/// A general category, "Lu", or a group of them, "L".
+/// A general category such as "Lu", or a group such as "L".
 std::string category_set(std::string_view name);
 
-/// The script.
+/// The Han script.
 std::string han_set();
 
-/// Letters, marks, decimal and letter numbers, connectors, letters in circles and squares; and fractions and
-/// small numbers of Latin-1, which Oniguruma's `\w` has outside of a set and lacks within one.
+/// Letters, marks, decimal and letter numbers, connectors, letters in circles and squares. Also fractions and
+/// small numbers of Latin-1, which Oniguruma's `\w` includes outside a set and excludes within one.
 std::string word_set(bool in_set);
 
 }  // namespace trireme

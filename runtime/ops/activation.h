@@ -1,11 +1,11 @@
-// y = act(x), where no matrix product ends in it.
+// y = act(x), as a separate pass: for places where no matrix product can apply it.
 #pragma once
 
 #include "runtime/context.h"
 
 namespace trireme::ops {
 
-/// In the dtype of x. Backward saves x.
+/// The result has the dtype of x. Backward saves x.
 Tensor activation(Context& ctx, const Tensor& input, Activation activation);
 
 }  // namespace trireme::ops

@@ -14,7 +14,7 @@ struct AddBackward {
   std::vector<Tensor> saved() const { return {}; }
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
-    if (gradients.is_unit(y)) {  // of two losses
+    if (gradients.is_unit(y)) {  // a sum of two losses
       gradients.seed_unit(b);
       gradients.seed_unit(a);
       return;

@@ -12,7 +12,7 @@
 namespace trireme::ops {
 namespace {
 
-// What forward leaves beside queries, keys and values.
+// Results of forward that backward saves besides queries, keys and values, and the options.
 struct Core {
   Tensor out, lse;
   AttentionOptions options;
@@ -41,7 +41,7 @@ struct Core {
   }
 };
 
-// Beside `input`.
+// Saved tensors: `input` and the tensors of the core.
 std::vector<Tensor> saved_with(const Tensor& input, const Core& core) {
   std::vector<Tensor> tensors{input, core.out, core.lse};
   if (core.options.key_bounds.defined()) tensors.push_back(core.options.key_bounds);
@@ -61,7 +61,7 @@ struct AttentionBackward {
   }
 };
 
-// Runs the projection again, on a tape of its own.
+// Runs the projection again, on a separate tape.
 struct ProjectedAttentionBackward {
   SavedTensor input;
   QkvProjection project;
@@ -86,8 +86,9 @@ PackedHeads heads_of(const Tensor& qkv, const AttentionOptions& options) {
   return packed_heads(qkv.shape().dim(2), options.num_heads, options.num_kv_heads);
 }
 
-/// Of the newest tokens, which the cache keeps. A first forward over many tokens has no earlier ones and goes
-/// the way of training; true then.
+/// Appends the newest tokens to the cache and computes their attention over all cached tokens. A first
+/// forward over several tokens only fills the cache and returns true: the caller then runs the training
+/// kernel.
 bool attend_to_cached(Context& ctx, const Tensor& qkv, const Tensor& out, const AttentionOptions& options,
                       float scale) {
   TRIREME_CHECK(options.causal && ctx.tape == nullptr && !ctx.training,
@@ -110,7 +111,7 @@ bool attend_to_cached(Context& ctx, const Tensor& qkv, const Tensor& out, const 
   return is_first;
 }
 
-// In the dtype of attention.
+// `qkv` after checks, cast to the dtype of attention.
 Tensor checked_qkv(Context& ctx, const Tensor& qkv, const AttentionOptions& options) {
   const int kv_heads = options.num_kv_heads == 0 ? options.num_heads : options.num_kv_heads;
   TRIREME_CHECK(options.num_heads >= 1 && kv_heads >= 1 && options.num_heads % kv_heads == 0,
@@ -127,7 +128,7 @@ Tensor checked_qkv(Context& ctx, const Tensor& qkv, const AttentionOptions& opti
   return cast(ctx, qkv, ctx.precision.dtype_of(OpKind::kAttention, qkv.dtype()));
 }
 
-/// Writes core.out and the rest of `core`; false if there is no backward, as with cached tokens.
+/// Writes core.out and the rest of `core`. Returns false if there is no backward, as with cached tokens.
 bool run_core(Context& ctx, const Tensor& qkv, const AttentionOptions& options, Core& core) {
   core.options = options;
   if (!ctx.training) core.options.dropout_p = 0.0f;
@@ -167,7 +168,7 @@ Tensor projected_attention(Context& ctx, const Tensor& input, const QkvProjectio
   if (ctx.tape == nullptr || ctx.tape->recompute() == Recompute::kNone) {
     return attention(ctx, project(ctx, input), options);
   }
-  // What is kept is what the projection reads.
+  // Save the tensor that the projection reads, after its cast.
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype()));
   const auto project_to_core = [project, options](Context& again, const Tensor& read) {
     return checked_qkv(again, project(again, read), options);

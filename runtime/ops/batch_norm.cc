@@ -8,7 +8,7 @@ namespace trireme::ops {
 namespace {
 
 struct BatchNormBackward {
-  Tensor x, result, mean, rstd;  // result: of a rectifier behind a residual
+  Tensor x, result, mean, rstd;  // result: saved for a rectifier behind a residual
   ParamRef gamma, beta;
   Rectify rectify = Rectify::kNo;
   ValueId residual = kNoValue;
@@ -46,7 +46,7 @@ struct BatchNormBackward {
                              .rectify = rectify});
     if (residual != kNoValue) {
       Tensor gradient = dresidual.defined() ? std::move(dresidual) : dy;
-      dresidual = dy = Tensor();  // so that its memory may be written by whoever adds to it
+      dresidual = dy = Tensor();  // free the reference, so that the next addition may write in place
       gradients.add(ctx, residual, std::move(gradient));
     }
     gradients.add(ctx, x.id(), std::move(dx));

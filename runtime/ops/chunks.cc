@@ -16,15 +16,15 @@ DType linear_dtype(const Context& ctx, DType input) {
   return ctx.precision.dtype_of(OpKind::kLinear, input);
 }
 
-// Into memory that nobody else sees.
+// a + b, in place if one of them is not shared.
 Tensor sum_of(const Context& ctx, const Tensor& a, const Tensor& b) {
   const Tensor sum = a.use_count() == 1 ? a : b.use_count() == 1 ? b : ctx.empty(a.shape());
   ctx.run(AddArgs{.a = a, .b = b, .out = sum});
   return sum;
 }
 
-// Backward comes to the chunks from the last to the first: a tree over a power of two of leaves is the same
-// from either side. Products are made when all have come, in one pass.
+// Backward visits the chunks from last to first. A tree over a power of two of leaves is the same from either
+// end. Products are computed in one pass, after all chunks have delivered theirs.
 class GradientTree final : public ProductCollector {
  public:
   GradientTree(const ChunkRange& range, ValueId input, DType dtype)
@@ -101,7 +101,7 @@ struct SumBackward {
   }
 };
 
-// `partial` is the sum of what has the values `partials`.
+// `partial` is the sum of the layers whose tape values are `partials`.
 Tensor finished(Context& ctx, const Tensor& partial, std::vector<ValueId> partials) {
   const Tensor sum = summed_over_ranks(ctx, partial);
   const DType dtype = linear_dtype(ctx, DType::kFloat32);

@@ -50,7 +50,7 @@ struct Conv2dBackward {
   }
 };
 
-// The shape of the result. Throws where the shapes do not fit.
+// The shape of the result. Throws if the shapes do not fit.
 Shape result_shape(const Shape& x, const Shape& w, const Tensor& bias, const ConvGeometry& geometry) {
   TRIREME_CHECK(geometry.stride >= 1 && geometry.padding >= 0 && geometry.groups >= 1,
                 "conv2d: stride {} and groups {} must be positive, padding {} not negative", geometry.stride,

@@ -1,4 +1,4 @@
-// Convolution of images.
+// 2-D convolution.
 #pragma once
 
 #include "runtime/context.h"

@@ -9,11 +9,11 @@
 namespace trireme::ops {
 namespace {
 
-// What draws the same mask again.
+// The arguments that reproduce a mask.
 struct Mask {
   float p = 0.0f;
   DropUnit unit = DropUnit::kElement;
-  bool of_stream = false;  // which may be a shard
+  bool of_stream = false;  // x is a residual stream, which may be a shard
   RngKey rng;
   std::int64_t first_sample = 0;
 

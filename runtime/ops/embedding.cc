@@ -45,7 +45,7 @@ struct EmbeddingBackward {
 
 struct ChunkGradients {
   Tensor dx, tokens;
-  std::vector<ParamRef> tables;  // of own chunks
+  std::vector<ParamRef> tables;  // of this rank's chunks
   int first_chunk = 0;
   std::int64_t ids_per_chunk = 0;
   ParamRef positions;
@@ -90,7 +90,7 @@ void check_tokens(const Tensor& tokens, const Tensor& rows) {
                 name(tokens.dtype()), tokens.shape().to_string(), rows.shape().to_string());
 }
 
-// The rows of the position table that the tokens of a sequence get.
+// The rows of the position table for the tokens of a sequence.
 Tensor places_of(Context& ctx, const Tensor& tokens, ParamRef positions, std::int64_t width, DType dtype) {
   const Tensor places = parameter(ctx, positions, dtype);
   const std::int64_t first = ctx.cache != nullptr ? ctx.cache->length() : 0;
@@ -101,8 +101,8 @@ Tensor places_of(Context& ctx, const Tensor& tokens, ParamRef positions, std::in
   return places.slice(first * width, {end - first, width});
 }
 
-// The sum over the tensor ranks of x, which is 0 in all of them but one, or but two in the first; of a
-// sharded sequence this rank's shard.
+// The sum of x over the tensor ranks. For each token at most one rank adds a table row, and the first rank
+// adds the position; all other terms are 0. With a sharded sequence, this rank's shard of the sum.
 Tensor summed_rows(Context& ctx, const Tensor& x) {
   if (ctx.tensor == nullptr) return x;
   if (x.dtype() == DType::kFloat32) return summed_over_ranks(ctx, x);

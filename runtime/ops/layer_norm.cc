@@ -9,7 +9,7 @@
 namespace trireme::ops {
 namespace {
 
-// Adds `sum` to what a target has, or puts it there.
+// Writes or adds `sum` to a gradient target, by its mode.
 void put(const Context& ctx, const GradientTarget& target, const Tensor& sum) {
   if (target.mode == GradientMode::kOverwrite) ctx.backend->copy(ctx.exec, target.tensor, sum);
   if (target.mode == GradientMode::kAccumulate) {
@@ -19,7 +19,7 @@ void put(const Context& ctx, const GradientTarget& target, const Tensor& sum) {
 
 struct NormBackward {
   const char* op;
-  Tensor x, mean, rstd;  // RMS norm: without mean and beta
+  Tensor x, mean, rstd;  // RMS norm has no mean and no beta
   ParamRef gamma, beta;
   int row_groups = 1;
 
@@ -62,7 +62,7 @@ struct NormBackward {
     const Tensor &dy, &existing, &dx;
   };
 
-  // In `whole` all but the rows and the sums is as each group has it.
+  // Each group uses the arguments of `whole`, with its own rows and sums.
   void sum_groups(Context& ctx, const Rows& rows, const LayerNormBwdArgs& whole, const GradientTarget& dgamma,
                   const GradientTarget& dbeta) const {
     const std::int64_t cols = x.shape().dim(-1), num = mean.defined() ? 2 : 1;
@@ -91,7 +91,7 @@ struct NormBackward {
   }
 };
 
-/// RMS norm where there is no beta.
+/// Layer norm, or RMS norm if beta is undefined.
 Tensor normalized(Context& ctx, const char* op, OpKind kind, const Tensor& input, ParamRef gamma,
                   ParamRef beta, const NormOptions& options) {
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(kind, input.dtype()));

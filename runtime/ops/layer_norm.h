@@ -7,19 +7,20 @@ namespace trireme::ops {
 
 struct NormOptions {
   float epsilon = 1e-5f;
-  /// In which the gradients of gamma and beta are summed. Of more than one, the input is a residual stream
-  /// [B, T, C] of a model in so many chunks, or this rank's shard of it: see [Note: row groups].
+  /// Number of groups in which the gradients of gamma and beta are summed. With more than one, the input is a
+  /// residual stream [B, T, C] of a model in that number of chunks, or this rank's shard of it: see [Note:
+  /// row groups].
   int row_groups = 1;
 };
 
 /// Input [..., C], gamma [C], beta [C] -> [..., C]. Statistics in fp32, biased variance.
-/// Backward saves the input and two floats a row, and adds into a gradient that is already there (the
-/// residual branch). With row groups backward of a sequence shard is collective over the tensor axis.
+/// Backward saves the input and two floats per row. It adds into an existing gradient of the input (the
+/// residual branch). With row groups, backward of a sequence shard is collective over the tensor axis.
 Tensor layer_norm(Context& ctx, const Tensor& input, ParamRef gamma, ParamRef beta,
                   const NormOptions& options = {});
 
-/// x / sqrt(mean of x^2 + epsilon) * gamma: nothing is subtracted or added. Backward saves the input and one
-/// float a row.
+/// x / sqrt(mean of x^2 + epsilon) * gamma, without mean subtraction or bias. Backward saves the input and
+/// one float per row.
 Tensor rms_norm(Context& ctx, const Tensor& input, ParamRef gamma, const NormOptions& options = {});
 
 }  // namespace trireme::ops

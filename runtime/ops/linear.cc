@@ -43,7 +43,7 @@ struct LinearBackward {
   SavedTensor x;
   Tensor pre;                     // only with an activation
   Tensor x_inverse_scale;         // where x is fp8 codes
-  DType dtype = DType::kFloat32;  // of what x was, and of its gradient
+  DType dtype = DType::kFloat32;  // of the input and its gradient
   ValueId input = kNoValue;
   ParamRef weight, bias;
   Activation activation = Activation::kNone;
@@ -94,7 +94,7 @@ struct LinearBackward {
     gradients.add(ctx, input, dx);
   }
 
-  // The bias gradient sums dy as it comes, so that of dy only the codes are left behind for the weight's.
+  // Sums the bias gradient from dy at once, so that only the codes of dy are kept for the weight gradient.
   void backward_fp8(Context& ctx, Gradients& gradients, Tensor dy) {
     if (bias.defined()) {
       const GradientTarget dbias = ctx.parameters->gradient(bias);
@@ -137,7 +137,7 @@ void check_shapes(const Tensor& x, const Tensor& w, const Tensor& bias, const Te
                 shape.to_string());
 }
 
-// act(x W^T + b) + residual, by the weight alone.
+// act(x W^T + b) + residual, without the adapter.
 Tensor product(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
   const Tensor w = parameter(ctx, weight, dtype);
@@ -196,15 +196,15 @@ struct AdaptedInputBackward {
   }
 };
 
-// x as a value of its own, without a copy: the gradients of its two products are one sum before they meet
-// that of other uses of x. So a projection that backward runs again on its own gives the same bits.
+// x under a new tape value, without a copy. The gradients of its two products are summed before they are
+// added to the gradient of other uses of x. So a projection that backward runs again gives the same bits.
 Tensor adapted_input(Context& ctx, const Tensor& x) {
   if (ctx.tape == nullptr || x.id() == kNoValue) return x;
   return recorded(ctx, x.detach(), AdaptedInputBackward{x.id()});
 }
 
-// What the adapter adds comes in as the residual of the product with the weight: the sum is rounded once. An
-// activation comes after both.
+// The adapter's result is the residual of the product with the weight, so the sum is rounded once. An
+// activation is applied after both.
 Tensor adapted(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options,
                const Adapter& adapter) {
   TRIREME_CHECK(options.cut == LinearCut::kNone, "linear: a weight in tensor chunks has no adapter");

@@ -5,28 +5,28 @@
 
 namespace trireme::ops {
 
-/// What a linear layer is of one that is cut into chunks: see [Note: tensor chunks].
+/// The part of a linear layer that one chunk computes: see [Note: tensor chunks].
 enum class LinearCut : std::uint8_t {
   kNone,
-  kColumns,  // some of the outputs; the gradient of the input is a partial sum, in fp32
+  kColumns,  // some of the outputs; the gradient of the input is then a partial sum, in fp32
 };
 
 struct LinearOptions {
   ParamRef bias;  // [N], or undefined
   Activation activation = Activation::kNone;
-  Tensor residual;  // like the result, or undefined: added last, in the same pass unless it is wider
+  Tensor residual;  // same shape as the result, or undefined: added last, in the same pass unless it is wider
   LinearCut cut = LinearCut::kNone;
-  int groups = 1;  // kColumns: of the sum that is the gradient of the input; they divide N
+  int groups = 1;  // kColumns: groups of the sum over N in the input's gradient; must divide N
 };
 
 /// Input [..., K], weight [N, K] -> [..., N], in the compute dtype (see precision.h).
-/// Backward saves the input and, with an activation, its argument. In mode fp8, with a weight that allows it,
-/// the input is saved as its codes, a byte an element and a scale: see [Note: fp8] in runtime/base/fp8.h.
-/// Where the weight has an adapter, x (W + s B A)^T takes the place of x W^T, computed as x W^T + s (x A^T)
-/// B^T: see [Note: adapters] in runtime/adapter.h.
+/// Backward saves the input and, with an activation, the activation's argument. In mode fp8, with a weight
+/// that allows it, the input is saved as codes: one byte per element and a scale. See [Note: fp8] in
+/// runtime/base/fp8.h. If the weight has an adapter, x (W + s B A)^T replaces x W^T, computed as x W^T + s (x
+/// A^T) B^T: see [Note: adapters] in runtime/adapter.h.
 Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options = {});
 
-/// A linear layer of some of the inputs, x W^T + b: a partial sum, which is made with those of other chunks.
+/// A linear layer over some of the inputs, x W^T + b: a partial sum, computed together with the other chunks.
 struct RowsLinear {
   Tensor x;       // [..., K], in the compute dtype
   Tensor weight;  // [N, K], likewise
@@ -34,7 +34,7 @@ struct RowsLinear {
   MathMode math = MathMode::kFp32;
   ValueId partial = kNoValue;  // the value of the partial sum; its gradient has the compute dtype
 };
-/// Of input [..., K], weight [N, K]; `bias` may be undefined. Records the backward of the layer.
+/// Input [..., K], weight [N, K]; `bias` may be undefined. Records the backward of the layer.
 RowsLinear rows_linear(Context& ctx, const Tensor& input, ParamRef weight, ParamRef bias);
 
 }  // namespace trireme::ops

@@ -8,7 +8,7 @@
 namespace trireme::ops {
 namespace {
 
-/// The rank is small: scaling what has its width costs next to nothing.
+/// Scales a tensor of the width of the rank, which is small, so the pass is cheap.
 void scale(const Context& ctx, const Tensor& x, float factor) {
   if (factor != 1.0f) ctx.run(ScaleArgs{.x = x, .constant = factor});
 }

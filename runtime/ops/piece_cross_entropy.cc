@@ -26,7 +26,7 @@ struct PiecesBackward {
   }
 };
 
-// [count, 3, M] -> the statistics of all, which are left where those of the first were.
+// Combines statistics [count, 3, M] in a tree; the result overwrites the first.
 Tensor joined(const Context& ctx, const Tensor& statistics, std::int64_t count) {
   const std::int64_t each = statistics.num_elems() / count, rows = each / 3;
   const auto of = [&](std::int64_t i) { return statistics.slice(i * each, {3, rows}); };

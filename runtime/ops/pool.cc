@@ -57,7 +57,7 @@ Shape pooled(const char* op, const Shape& x, const PoolWindow& window) {
   return {x[0], height / window.stride + 1, width / window.stride + 1, x[3]};
 }
 
-// With the result as `shape`.
+// Average pooling; the result gets `shape`.
 Tensor averaged(Context& ctx, const Tensor& input, const PoolWindow& window, const Shape& shape) {
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kPool, input.dtype()));
   const Shape pooled_shape = pooled("avg_pool", x.shape(), window);

@@ -5,8 +5,9 @@
 
 namespace trireme::ops {
 
-/// The largest of every window, padding left out -> [B, (H + 2 padding - height) / stride + 1, ..., C].
-/// Padding is at most half of the window, which has at most 256 pixels. Backward saves a byte an output.
+/// The maximum of every window, padding excluded -> [B, (H + 2 padding - height) / stride + 1, ..., C].
+/// Padding is at most half of the window, and a window has at most 256 pixels. Backward saves one byte per
+/// output.
 Tensor max_pool(Context& ctx, const Tensor& x, const PoolWindow& window);
 
 /// The mean of every window, padding counted as zeros. Backward saves nothing.

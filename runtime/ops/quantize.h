@@ -5,17 +5,17 @@
 
 namespace trireme::ops {
 
-/// A tensor is about codes * inverse_scale.
+/// A tensor, approximately codes * inverse_scale.
 struct Quantized {
-  Tensor codes;          // e4m3; of output gradients e5m2
+  Tensor codes;          // e4m3; e5m2 for output gradients
   Tensor inverse_scale;  // [] fp32
 };
 
-/// True where products with the weight read 8 bits.
+/// True if products with the weight read 8 bits.
 bool multiplies_in_fp8(Context& ctx, ParamRef weight);
 
-/// Codes of an operand of `weight`, with the scale of its history; leaves x's maximum behind. Nothing is
-/// recorded. Only where multiplies_in_fp8().
+/// Codes of an operand of `weight`, with the scale from its history. Writes x's maximum as this micro-batch's
+/// sample. Nothing is recorded. Call only where multiplies_in_fp8().
 Quantized quantize(Context& ctx, const Tensor& x, ParamRef weight, Fp8Operand operand);
 
 }  // namespace trireme::ops

@@ -5,8 +5,8 @@
 
 namespace trireme::ops {
 
-/// max(0, x), in x's dtype. Backward saves the result. Behind a batch norm, BatchNormOptions::rectify saves a
-/// pass.
+/// max(0, x), in x's dtype. Backward saves the result. After a batch norm, BatchNormOptions::rectify
+/// saves this pass.
 Tensor relu(Context& ctx, const Tensor& x);
 
 }  // namespace trireme::ops

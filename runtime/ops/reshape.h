@@ -5,7 +5,8 @@
 
 namespace trireme::ops {
 
-/// x under `shape`, which has as many elements; no memory is copied. Backward gives the gradient x's shape.
+/// x under `shape`, which has the same number of elements; no memory is copied. Backward reshapes the
+/// gradient back.
 Tensor reshape(Context& ctx, const Tensor& x, const Shape& shape);
 
 }  // namespace trireme::ops

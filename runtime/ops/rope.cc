@@ -14,7 +14,7 @@ constexpr double kTwoPi = 6.283185307179586;
 
 double scaled(double frequency, const RopeScaling& scaling) {
   if (scaling.factor == 1.0) return frequency;
-  // How often the original context turns the pair; 0 at the low, 1 at the high bound.
+  // Rotations of the pair over the original context. `share` is 0 at the low bound, 1 at the high bound.
   const double turns = static_cast<double>(scaling.original_context) * frequency / kTwoPi;
   const double share =
       (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);

@@ -5,7 +5,7 @@
 namespace trireme::ops {
 namespace {
 
-// Of `count` times [elems], a power of two; left where the first were.
+// The sum of `count` parts [elems], a power of two, in a binary tree; overwrites the first part.
 Tensor tree_sum(const Context& ctx, const Tensor& parts, std::int64_t count) {
   const std::int64_t elems = parts.num_elems() / count;
   const auto part = [&](std::int64_t i) { return parts.slice(i * elems, {elems}); };

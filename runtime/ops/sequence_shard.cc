@@ -22,13 +22,13 @@ class GatheredAgain final : public RebuiltTensor {
   Tensor shard_;
 };
 
-// A view.
+// A view of this rank's rows.
 Tensor own_rows(const Context& ctx, const Tensor& stream) {
   const Shape shape = shard_shape(stream.shape(), ctx.tensor->size());
   return stream.slice(ctx.tensor->rank() * shape.num_elems(), shape);
 }
 
-// Nothing else of `stream` stays alive with it.
+// A copy of this rank's rows, so that the rest of `stream` can be freed.
 Tensor copied_rows(Context& ctx, const Tensor& stream) {
   const Tensor own = own_rows(ctx, stream);
   const Tensor shard = ctx.empty(own.shape(), own.dtype());
@@ -83,7 +83,7 @@ Tensor to_shard(Context& ctx, const Tensor& stream) {
 }
 
 Tensor to_whole(Context& ctx, const Tensor& input) {
-  // The linear layer casts nothing, so that it saves this value, of which the shard alone is kept.
+  // Cast here, so that the linear layer casts nothing and saves this value, which is kept as a shard.
   const Tensor shard = cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype()));
   if (!shards_sequence(ctx)) return shard;
   const Tensor stream = recorded(ctx, all_rows(ctx, shard.detach()), ToWholeBackward{shard.id()});

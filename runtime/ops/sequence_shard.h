@@ -1,6 +1,6 @@
-// The residual stream between sums over the tensor axis, of which a rank may have a shard: see
-// [Note: sequence shards] in runtime/tensor_axis.h. Without sequence shards all of these return what they
-// get, to_whole() a cast of it.
+// Conversions between the whole residual stream and this rank's sequence shard: see [Note: sequence shards]
+// in runtime/tensor_axis.h. Without sequence shards these functions return their argument; to_whole() returns
+// a cast of it.
 #pragma once
 
 #include <memory>
@@ -14,32 +14,32 @@ namespace trireme::ops {
 
 bool shards_sequence(const Context& ctx);
 
-/// The sum over the tensor ranks of their `partial` [B, T, C], fp32, which is written; of a sharded sequence
-/// this rank's shard of it. Nothing is recorded. Collective over the tensor axis.
+/// The sum over the tensor ranks of their `partial` [B, T, C], fp32, which is overwritten. With a sharded
+/// sequence, this rank's shard of the sum. Nothing is recorded. Collective over the tensor axis.
 Tensor summed_over_ranks(Context& ctx, const Tensor& partial);
 
-/// All rows of a shard. Nothing is recorded. Collective over the tensor axis.
+/// All rows, gathered from the shards. Nothing is recorded. Collective over the tensor axis.
 Tensor all_rows(Context& ctx, const Tensor& shard);
-/// `shard`, to be gathered when a node takes what it has saved.
+/// Saves `shard`, which is gathered again when a node takes its saved tensor.
 std::shared_ptr<RebuiltTensor> gathered_again(const Tensor& shard);
 
-/// This rank's shard of `stream`, which every rank has computed whole, in memory of its own. Backward gathers
-/// the gradient's rows.
+/// This rank's shard, in new memory, of a `stream` that every rank has computed whole. Backward gathers the
+/// rows of the gradient.
 Tensor to_shard(Context& ctx, const Tensor& stream);
 /// All rows of a stream, in the dtype of linear layers, for a linear layer that every rank computes whole.
-/// Backward takes this rank's rows of the gradient, and gathers the rows again where the layer has saved
-/// them.
+/// Backward takes this rank's rows of the gradient. If the layer has saved the rows, backward gathers them
+/// again.
 Tensor to_whole(Context& ctx, const Tensor& shard);
 
-/// Elements [first, first + elems) of each of `samples` samples, which lie at `offset` of a shard: what a
-/// shard has of the micro-batch, cut where an op that counts elements within samples needs it.
+/// Part of a shard, for ops that count elements within samples: elements [first, first + elems) of each of
+/// `samples` samples, stored at `offset` of the shard.
 struct ShardPart {
   std::int64_t offset = 0;
   std::int64_t sample = 0;  // the first one, counted in the micro-batch
   std::int64_t samples = 1;
   std::int64_t first = 0, elems = 0;
 };
-/// Of a shard of this rank; of all samples, where nothing is sharded.
+/// The parts of this rank's shard. Without shards, one part with all samples.
 std::vector<ShardPart> parts_of(const Context& ctx, const Shape& shard);
 
 }  // namespace trireme::ops

@@ -6,7 +6,7 @@
 namespace trireme::ops {
 
 /// Input [..., 2 F], packed [gate | up] -> [..., F]: gate / (1 + e^-gate) * up. Backward saves the input and
-/// may write the gradient over it.
+/// may overwrite it with the gradient.
 Tensor swiglu(Context& ctx, const Tensor& input);
 
 }  // namespace trireme::ops

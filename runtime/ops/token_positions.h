@@ -1,4 +1,4 @@
-// Learned positions of the tokens of an image, and the class token before them (Dosovitskiy et al. 2021).
+// Adds learned positions to the tokens of an image, and prepends the class token (Dosovitskiy et al. 2021).
 #pragma once
 
 #include "runtime/context.h"
@@ -6,7 +6,7 @@
 namespace trireme::ops {
 
 struct TokenPositionsOptions {
-  ParamRef first;      // C elements, or undefined: a token before all others
+  ParamRef first;      // C elements, or undefined: the token before all others
   ParamRef positions;  // [.., T, C]; T = N + 1, or N without `first`
 };
 

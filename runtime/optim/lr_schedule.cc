@@ -8,7 +8,7 @@ namespace trireme {
 
 namespace {
 
-// From `from` to `to` along half a cosine.
+// Half a cosine between `from` and `to`.
 double half_cosine(double from, double to, double progress) {
   return to + 0.5 * (from - to) * (1.0 + std::cos(std::numbers::pi * std::clamp(progress, 0.0, 1.0)));
 }
@@ -30,7 +30,7 @@ double LrSchedule::at(std::int64_t step) const {
   if (step < warmup_steps)
     return peak * static_cast<double>(step + 1) / static_cast<double>(warmup_steps + 1);
   if (kind == Kind::kConstant) return peak;
-  std::int64_t first = warmup_steps;  // of those that come down
+  std::int64_t first = warmup_steps;  // the first step of the decay
   if (kind == Kind::kWsd) first = total_steps - (decay_steps > 0 ? decay_steps : total_steps / 10);
   const double span = static_cast<double>(std::max<std::int64_t>(1, total_steps - first));
   const double progress = std::clamp(static_cast<double>(step - first) / span, 0.0, 1.0);

@@ -21,7 +21,7 @@ float scale_of(MuonScale scale, const Shape& matrix) {
   return static_cast<float>(std::sqrt(std::max(1.0, rows / cols)));
 }
 
-// x [r, c] times 1 / its norm. `padded` has its elements, and zeros up to a whole norm block.
+// Divides x [r, c] by its norm. `padded` holds the elements of x, and zeros up to a whole norm block.
 void normalize(const Context& ctx, const Tensor& padded) {
   const Tensor partials = scratch(ctx, {padded.num_elems() / kNormBlock}), factor = scratch(ctx, {});
   ctx.run(SquaredNormBlocksArgs{.x = padded, .partials = partials});
@@ -29,7 +29,7 @@ void normalize(const Context& ctx, const Tensor& padded) {
   ctx.run(ScaleArgs{.x = padded, .factor = factor});
 }
 
-// Returns `scale` times the orthogonal factor of x, in the memory of x or in that of one more matrix.
+// Returns `scale` times the orthogonal factor of x. The result is in the memory of x or of one more matrix.
 Tensor orthogonal(const Context& ctx, Tensor x, float scale) {
   const bool tall = x.shape()[0] > x.shape()[1];
   const std::int64_t side = std::min(x.shape()[0], x.shape()[1]);

@@ -1,4 +1,4 @@
-// A backward in two parts gives the bits of one in one, holds what it must, and frees it.
+// A backward in two parts gives the bits of a single one, keeps only the necessary tensors, and frees them.
 #include "runtime/deferred_gradients.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// Parameters whose values are out of reach: released, in an engine.
+// A resolver whose parameter values are unavailable, as after a release in an engine.
 class TargetsAlone final : public ParameterResolver {
  public:
   explicit TargetsAlone(ParameterResolver& parameters) : parameters_(parameters) {}
@@ -41,7 +41,7 @@ struct Result {
 
 enum class Parts { kOne, kTwo };
 
-// Activations that are alive: before the forward, between the parts and after them.
+// Live activation bytes: before the forward, between the two parts and after them.
 struct Alive {
   std::int64_t before = 0, between = 0, after = 0;
 };
@@ -96,8 +96,8 @@ const std::vector<ParameterSpec> kParameters = {{.name = "up", .shape = {8, 8}},
                                                 {.name = "beta", .shape = {8}},
                                                 {.name = "down", .shape = {8, 8}}};
 
-// A residual whose gradient is also that of the products' result: nobody may write it before both parts have
-// read it. The norm's gains are used twice, and so is a weight.
+// The gradient of the residual is also the gradient of the products' result: it may be overwritten only after
+// both parts have read it. The norm's gains and one weight are used twice.
 Tensor residual_block(Context& ctx, const Tensor& x) {
   const Tensor a = ops::layer_norm(ctx, x, {2}, {3});
   const Tensor b = ops::linear(ctx, a, {0}, {.bias = {1}, .activation = Activation::kGeluTanh});
@@ -134,7 +134,7 @@ TEST(DeferredGradients, SoDoImagesAndTokens) {
   EXPECT_EQ(differentiate(tokens, Parts::kTwo), differentiate(tokens, Parts::kOne));
 }
 
-// Between the parts a product keeps its input and the gradient of its result, of 6 x 8 fp32 each.
+// Between the parts a product keeps its input and the gradient of its result, each 6 x 8 fp32.
 TEST(DeferredGradients, HoldsTheOperandsOfTheProductsAndFreesThem) {
   Alive alive;
   const Model model{.parameters = {{.name = "first", .shape = {8, 8}}, {.name = "second", .shape = {8, 8}}},

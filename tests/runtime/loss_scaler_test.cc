@@ -15,8 +15,7 @@ Context cpu() {
   return Context::create({DeviceType::kCpu}, 1);
 }
 
-// torch.cuda.amp.GradScaler.update(), in its own words: the growth tracker restarts after a skip and after a
-// growth.
+// torch.cuda.amp.GradScaler.update(): the growth tracker restarts after a skip and after a growth.
 struct GradScalerRule {
   float scale, growth_factor, backoff_factor;
   int growth_interval;
@@ -86,7 +85,7 @@ TEST(LossScaler, StateComesBack) {
   LossScaler scaler(ctx, config);
   scaler.write(ctx, state);
   EXPECT_EQ(scaler.read(ctx), state);
-  scaler.write(ctx, {.updates = 3});  // of a job without a scale: starts fresh
+  scaler.write(ctx, {.updates = 3});  // state of a job without a scale: starts at the initial scale
   EXPECT_EQ(scaler.read(ctx), (LossScaleState{.scale = 65536.0f, .updates = 3}));
 }
 

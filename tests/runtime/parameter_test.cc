@@ -130,7 +130,7 @@ TEST(OptimizerTest, RefusesNumbersWithoutSense) {
   EXPECT_EQ(make_optimizer({.kind = OptimizerConfig::Kind::kSgd})->state_names().size(), 0u);
 }
 
-// Every chunk of [q | k | v] rows, of plain rows and of columns starts with the numbers of the whole
+// Every chunk of [q | k | v] rows, of plain rows and of columns starts with the values of the whole
 // parameter.
 TEST(Initialize, SlicesStartAsTheWholeDoes) {
   const ParameterSpec whole{.name = "w", .shape = {12, 10}, .init = Initializer::normal(1.0f)};
@@ -140,7 +140,7 @@ TEST(Initialize, SlicesStartAsTheWholeDoes) {
                                       {CutDim::kRows, std::array{1, 0, 0}},
                                       {CutDim::kRows, std::array{4, 1, 1}},
                                       {CutDim::kColumns, std::array{1, 0, 0}}}) {
-    std::vector<int> times(120, 0);  // that an element was met
+    std::vector<int> times(120, 0);  // visits of each element
     for (int chunk = 0; chunk < 2; ++chunk) {
       const ParameterSpec spec =
           slice_of(whole, {.chunk = chunk, .chunks = 2, .dim = dim, .sections = sections});
@@ -162,7 +162,7 @@ TEST(Initialize, SlicesStartAsTheWholeDoes) {
   // The second half of the keys' rows.
   const ParameterSlice second{.chunk = 1, .chunks = 2, .dim = CutDim::kRows, .sections = {1, 1, 1}};
   EXPECT_EQ(run_from(second, {6, 10}, 20).first_of_whole, 60);
-  // Of [8 q | 2 k | 2 v] rows, the second halves: q from row 4, k at row 9, v at row 11.
+  // The second halves in [8 q | 2 k | 2 v] rows: q from row 4, k at row 9, v at row 11.
   const ParameterSlice grouped{.chunk = 1, .chunks = 2, .dim = CutDim::kRows, .sections = {4, 1, 1}};
   for (const auto& [at, row] : {std::pair{0, 4}, {3, 7}, {4, 9}, {5, 11}})
     EXPECT_EQ(run_from(grouped, {6, 10}, 10 * at).first_of_whole, 10 * row);

@@ -31,7 +31,7 @@ TEST(Precision, ModesAndNames) {
   EXPECT_EQ(Precision(PrecisionMode::kFp16).compute_dtype(), kF16);
   EXPECT_EQ(Precision(PrecisionMode::kTf32).math_of(OpKind::kLinear), MathMode::kTf32);
   EXPECT_EQ(Precision(PrecisionMode::kBf16).math_of(OpKind::kLinear), MathMode::kFp32);
-  for (std::size_t op = 0; op < kNumOpKinds; ++op) {  // rows stand in the order of OpKind
+  for (std::size_t op = 0; op < kNumOpKinds; ++op) {  // rows are in the order of OpKind
     EXPECT_EQ(find_op(kOpPolicies[op].name), static_cast<OpKind>(op));
   }
   EXPECT_EQ(wider(kF16, kF32), kF32);
@@ -51,8 +51,8 @@ TEST(Precision, Overrides) {
   EXPECT_THROW(precision.override_op(OpKind::kAdd, PrecisionMode::kTf32), Error);
 }
 
-// A net of every op on the meta device: what comes out in which dtype, and that every gradient meets a value
-// of its own dtype (the tape checks it).
+// A net of every op on the meta device, to check result dtypes. The tape checks that every gradient has the
+// dtype of its value.
 struct Net {
   Context ctx = Context::create({DeviceType::kMeta}, 1);
   LocalParameters params{ctx,
@@ -107,7 +107,8 @@ TEST(Precision, AnOverrideChangesItsOpAndWidensTheStream) {
     precision.override_op(policy.op, PrecisionMode::kFp32);
     const Net net(precision);
     EXPECT_EQ(net.embedded, policy.op == OpKind::kEmbedding ? kF32 : kB16) << policy.name;
-    // A norm and the stream follow a wide embedding; matrix products lead back to the mode.
+    // A norm and the residual stream keep the dtype of a wide embedding; matrix products return to the mode's
+    // dtype.
     const bool wide_norm = policy.op == OpKind::kLayerNorm || policy.op == OpKind::kEmbedding;
     EXPECT_EQ(net.normed, wide_norm ? kF32 : kB16) << policy.name;
     EXPECT_EQ(net.attended, policy.op == OpKind::kAttention ? kF32 : kB16) << policy.name;

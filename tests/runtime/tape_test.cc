@@ -61,7 +61,8 @@ TEST_F(TapeTest, FreesWhatItSavedAndSkipsWhatGetsNoGradient) {
   EXPECT_THROW(tape.backward(ctx, {{5, Tensor()}}, {}), Error);
 }
 
-/// A loss whose gradient of x is (1, 1), and one that takes the gradient of its output in any case.
+/// A loss whose gradient of x is (1, 1), and a loss that takes the gradient of its output without checking
+/// is_unit().
 struct LossBackward {
   ValueId x = kNoValue;
   std::string name() const { return "own_loss"; }

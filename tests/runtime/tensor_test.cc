@@ -33,7 +33,7 @@ TEST(TensorTest, DataOnMetaIsAnErrorThatSaysWhatToDo) {
   EXPECT_THAT(error_of_data(x.slice(4, {1})), HasSubstr("bf16 [1]"));
 }
 
-// Ops pass these on, and communicators compare them.
+// Ops pass addresses on, and communicators compare them.
 TEST(TensorTest, AddressesAndViewsExistOnMeta) {
   const Context ctx = Context::create({DeviceType::kMeta}, 1);
   const Tensor x = ctx.empty({2, 3});

@@ -35,7 +35,7 @@ TEST(Checksum, EveryBitCounts) {
   }
 }
 
-// In a plain sum two flips of the top bit cancel out, and so do a bit that is set and one that is cleared.
+// In a plain sum two flips of the top bit cancel out, as do a set bit and a cleared bit.
 TEST(Checksum, TwoFlipsDoNotCancelOut) {
   const std::size_t size = 1024;
   for (const int content : {0x00, 0xff, 0x55}) {
@@ -56,7 +56,7 @@ TEST(Checksum, TwoFlipsDoNotCancelOut) {
 TEST(Checksum, WordsThatChangePlacesAndZerosAtTheEndCount) {
   Bytes bytes = random_bytes(300'000);
   const std::uint64_t before = checksum(bytes, 1);
-  std::swap_ranges(bytes.begin(), bytes.begin() + 64, bytes.begin() + 64);  // of the same lanes
+  std::swap_ranges(bytes.begin(), bytes.begin() + 64, bytes.begin() + 64);  // the same lanes
   EXPECT_NE(checksum(bytes, 1), before);
   std::swap_ranges(bytes.begin(), bytes.begin() + 64, bytes.begin() + 64);
   std::swap_ranges(bytes.begin(), bytes.begin() + 65536, bytes.begin() + 65536);  // pieces

@@ -1,6 +1,6 @@
-// The contract of every communicator. Each case is run by all ranks of a world: by local_test on threads, by
-// mpi_test under mpirun, by nccl_test on GPUs and by nccl_emulated_test without. recording_test runs those
-// that hold without peers, since nobody answers there.
+// The contract of every communicator. All ranks of a world run each case: local_test on threads, mpi_test
+// under mpirun, nccl_test on GPUs and nccl_emulated_test without. recording_test runs only the cases that
+// need no data from peers.
 #pragma once
 
 #include <vector>
@@ -15,17 +15,17 @@ struct ConformanceCase {
   void (*run)(Communicator& comm);
 };
 
-/// Data: results of every call from fresh inputs into poisoned memory, odd and zero sizes, all dtypes,
+/// Data: results of every call from fresh inputs into poisoned memory, with odd and zero sizes, all dtypes,
 /// messages and tags.
 std::vector<ConformanceCase> conformance_data_cases();
 /// Behaviour: asynchrony, groups.
 std::vector<ConformanceCase> conformance_behaviour_cases();
-/// Behaviour that does not depend on what comes back: lifetimes, traffic counts, bad arguments.
+/// Behaviour that does not depend on received data: lifetimes, traffic counts, bad arguments.
 std::vector<ConformanceCase> conformance_cases_without_peers();
-/// All of them.
+/// All cases.
 std::vector<ConformanceCase> conformance_cases();
 
-/// A sequence of every call, for comparing counts between implementations; messages need two ranks or more.
+/// A sequence of every call, for comparing counts between implementations; messages need at least two ranks.
 void run_every_call(Communicator& comm, const TestMemory& memory);
 
 }  // namespace trireme

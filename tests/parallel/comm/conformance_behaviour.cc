@@ -38,9 +38,9 @@ void several_in_flight(Communicator& comm) {
   }
 }
 
-// Messages and collectives do not hold each other up, whatever is waited for first.
+// Messages and collectives do not block each other, in any order of waits.
 void messages_across_collectives(Communicator& comm) {
-  if (comm.size() == 1) return;  // no peer to talk to
+  if (comm.size() == 1) return;  // no peer
   const TestMemory memory;
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
@@ -53,7 +53,7 @@ void messages_across_collectives(Communicator& comm) {
   if (comm.rank() % 2 == 0) reduce.wait();
   receive.wait();
   send.wait();
-  reduce.wait();  // for even ranks the second time: nothing left to do
+  reduce.wait();  // second wait for even ranks: no effect
   EXPECT_EQ(memory.values(received), memory.values(constant(memory, 70'000, previous)));
   EXPECT_EQ(memory.values(reduced), memory.values(constant(memory, 5, rank_sum(comm, 0))));
 }
@@ -94,7 +94,7 @@ void check_group(Communicator& group, std::int64_t parent_rank_sum) {
 
 void split_groups(Communicator& comm) {
   const TestMemory memory;
-  // Unequal groups: every third rank against the others.
+  // Unequal groups: every third rank, and the others.
   const int color = comm.rank() % 3 == 0 ? 0 : 4;
   const auto group = comm.split(color);
   EXPECT_EQ(group->kind(), comm.kind());
@@ -106,7 +106,7 @@ void split_groups(Communicator& comm) {
   ASSERT_LT(group->rank(), group->size());
   EXPECT_EQ(members[static_cast<std::size_t>(group->rank())], comm.rank());
 
-  // Calls of the group and of all ranks in flight together, waited for in either order.
+  // Calls of the group and of all ranks are in flight at once, waited for in either order.
   const Tensor in_group = constant(memory, 100, comm.rank());
   const Tensor in_all = constant(memory, 100, comm.rank());
   std::vector<Work> works;

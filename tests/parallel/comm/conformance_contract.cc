@@ -1,4 +1,4 @@
-// The duties of every communicator to its caller, whatever comes back.
+// The part of the contract that does not depend on received data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,10 +19,10 @@ Tensor constant(const TestMemory& memory, std::int64_t n, std::int64_t value) {
   return memory.filled(n, DType::kInt32, [&](std::int64_t) { return value; });
 }
 
-// The caller may drop its tensors at once; they live until wait(), and no longer.
+// The caller may drop its tensors at once; they live exactly until wait().
 void work_holds_its_tensors(Communicator& comm) {
   const TestMemory memory;
-  const std::int64_t n = 64 * comm.size();  // rounded to whole allocations
+  const std::int64_t n = 64 * comm.size();  // whole allocation units
   std::vector<Work> works;
   works.push_back(comm.all_reduce(constant(memory, n, 1), ReduceOp::kSum));
   works.push_back(comm.all_gather(constant(memory, 64, 1), memory.empty(n, DType::kInt32)));
@@ -34,7 +34,7 @@ void work_holds_its_tensors(Communicator& comm) {
   comm.barrier();
 }
 
-// The formulas of TrafficCounts, written out.
+// Spells out the formulas of TrafficCounts.
 void traffic(Communicator& comm) {
   const TestMemory memory;
   const std::int64_t size = comm.size();
@@ -77,7 +77,7 @@ void traffic(Communicator& comm) {
   EXPECT_EQ(comm.traffic(), TrafficCounts{});
 }
 
-// The counts that a plan's traffic is predicted with.
+// Plans predict their traffic with these counts.
 void counts_as_recording_does(Communicator& comm) {
   if (comm.size() == 1) return;  // run_every_call sends messages
   RecordingCommunicator recording(comm.rank(), comm.size());
@@ -167,7 +167,7 @@ void refused_messages(Communicator& comm, const TestMemory& memory) {
   }
 }
 
-// Refused before anything is sent: nothing is counted, and the communicator stays usable.
+// Rejected before anything is sent: nothing is counted, and the communicator stays usable.
 void bad_arguments(Communicator& comm) {
   const TestMemory memory;
   comm.reset_traffic();
@@ -187,7 +187,7 @@ void bad_arguments(Communicator& comm) {
   EXPECT_EQ(comm.traffic(), TrafficCounts{});
   const Tensor sum = constant(memory, 1, comm.rank());
   comm.all_reduce(sum, ReduceOp::kSum).wait();
-  if (comm.kind() == "recording") return;  // nobody answers
+  if (comm.kind() == "recording") return;  // no peers
   EXPECT_EQ(memory.load(sum, 0), comm.size() * (comm.size() - 1) / 2);
 }
 

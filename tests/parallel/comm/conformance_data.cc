@@ -15,11 +15,11 @@ constexpr DType kReducible[] = {DType::kFloat32, DType::kInt32, DType::kUInt8};
 constexpr DType kAll[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kInt32, DType::kUInt8};
 constexpr std::int64_t kSizes[] = {0, 1, 3, 127, 1000, 4099};
 
-// Elements of all ranks, fresh in every run. Small enough that fp32 sums over ranks are exact in any order;
-// different for each rank.
+// Elements of all ranks, random in every run. Small enough that fp32 sums over ranks are exact in any order;
+// different on each rank.
 class Elements {
  public:
-  /// Collective: rank 0 draws for all.
+  /// Collective: rank 0 draws the seed for all ranks.
   explicit Elements(Communicator& comm)
       : seed_(std::stoul(comm.all_gather_strings(std::to_string(std::random_device{}())).front())),
         trace_(__FILE__, __LINE__, fmt::format("elements of seed {}", seed_)) {}
@@ -34,7 +34,7 @@ class Elements {
   ::testing::ScopedTrace trace_;
 };
 
-// As it is stored. Sums of uint8 must not overflow, for 8 ranks either.
+// The stored value. Sums of uint8 must not overflow, even for 8 ranks.
 std::int64_t stored(DType dtype, std::int64_t value) {
   return dtype == DType::kUInt8 ? value % 31 : value;
 }
@@ -157,7 +157,7 @@ void broadcast(Communicator& comm) {
   }
 }
 
-// Every rank sends to every other before it receives: posting must not block.
+// Every rank sends to every other before it receives, so posting must not block.
 void messages(Communicator& comm) {
   const TestMemory memory;
   const Elements element(comm);
@@ -186,12 +186,12 @@ void messages(Communicator& comm) {
   }
 }
 
-// Tags are received in another order than sent; messages of one tag keep theirs.
+// Tags are received in another order than sent; messages of one tag keep their order.
 void tags(Communicator& comm) {
-  if (comm.size() == 1) return;  // no peer to talk to
+  if (comm.size() == 1) return;  // no peer
   const TestMemory memory;
   open_channels_of_ring(comm, {0, 32767});
-  open_channels_of_ring(comm, {0});  // is open
+  open_channels_of_ring(comm, {0});  // already open
   const int next = (comm.rank() + 1) % comm.size();
   const int previous = (comm.rank() + comm.size() - 1) % comm.size();
   std::vector<Work> works;
@@ -229,7 +229,7 @@ struct Report {
   std::uint8_t flag = 0;
 };
 
-// Values have no text form: signs, fractions and zero bytes come as they are.
+// Values are not converted to text: signs, fractions and zero bytes arrive unchanged.
 void values(Communicator& comm) {
   const auto report_of = [](int rank) {
     return Report{.rank = -rank, .seconds = 0.1 * rank, .flag = static_cast<std::uint8_t>(255 - rank)};

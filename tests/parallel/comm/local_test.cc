@@ -31,7 +31,7 @@ TEST_P(LocalConformance, Holds) {
 
 class SummingConformance : public ::testing::TestWithParam<std::tuple<int, ConformanceCase>> {};
 
-// A communicator around another one keeps the contract, and what all messages add up to is nothing.
+// The wrapping communicator keeps the contract, and its message sums add up to zero.
 TEST_P(SummingConformance, Holds) {
   const auto& [size, one_case] = GetParam();
   const auto run = one_case.run;
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, LocalConformance,
                                               std::get<0>(info.param));
                          });
 
-// The error that run_local_ranks throws.
+// Runs `rank_main` and returns the error of run_local_ranks.
 Error failure_of(int size, const std::function<void(Ranks)>& rank_main) {
   try {
     run_local_ranks(size, rank_main);
@@ -70,7 +70,7 @@ Error failure_of(int size, const std::function<void(Ranks)>& rank_main) {
   return Error(ErrorCode::kRuntime, "none");
 }
 
-// The number of calls that threw kCommunication with a message that holds `text`.
+// Counts the calls that threw kCommunication with a message that contains `text`.
 struct Failures {
   std::atomic<int> count = 0;
   template <class F>
@@ -147,7 +147,7 @@ TEST(LocalFailure, ThrowingRankEndsAll) {
     open_channels_of_pairs(*comm, {0});
     Work pending = comm->all_reduce(memory.empty(3), ReduceOp::kSum);
     if (comm->rank() == 2) {
-      pending.wait();  // so all have posted it
+      pending.wait();  // now all ranks have posted it
       throw Error(ErrorCode::kOutOfMemory, "no room for blocks.7");
     }
     const std::string culprit = "rank 2 failed: no room for blocks.7";
@@ -157,7 +157,7 @@ TEST(LocalFailure, ThrowingRankEndsAll) {
     failures.expect([&] { (void)comm->all_gather_strings("x"); }, culprit);
     failures.expect([&] { (void)comm->all_gather_value(1); }, culprit);
     failures.expect([&] { (void)comm->split(0); }, culprit);
-    pending.wait();  // was complete before the failure
+    pending.wait();  // completed before the failure
     throw Error(ErrorCode::kRuntime, "a later failure");
   });
   EXPECT_EQ(failures.count, 3 * 6);
@@ -185,7 +185,7 @@ TEST(LocalFailure, AbortEndsAllWithItsMessage) {
   EXPECT_STREQ(error.what(), "rank 1: disk full");
 }
 
-// Rank 0 unwinds through a receive that rank 1 will never match: it must not wait for it.
+// Rank 0 unwinds through a receive that rank 1 never matches, and must not wait for it.
 TEST(LocalFailure, UnwindingDoesNotWait) {
   const Error error = failure_of(2, [](const Ranks& comm) {
     const TestMemory memory;
@@ -234,7 +234,7 @@ TEST(LocalFailure, NamesBothCallsThatDisagree) {
                                                HasSubstr("rank 1 called all_gather(fp32, 3 -> 6 elements)")));
 }
 
-// Each pair differs in one thing only.
+// Each pair differs in one property only.
 TEST(LocalFailure, SeesEveryDifference) {
   using Call = std::function<void(Communicator&, const TestMemory&)>;
   const auto reduce = [](std::int64_t n, DType dtype, ReduceOp op) -> Call {

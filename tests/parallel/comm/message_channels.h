@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Between any two ranks. Collective.
+/// Opens channels between any two ranks. Collective.
 inline void open_channels_of_pairs(Communicator& comm, const std::vector<int>& tags) {
   std::vector<MessageChannel> channels;
   for (const int tag : tags) {
@@ -20,7 +20,7 @@ inline void open_channels_of_pairs(Communicator& comm, const std::vector<int>& t
   comm.open_channels(channels);
 }
 
-/// From each rank to the next, and from the last to the first. Collective.
+/// Opens channels from each rank to the next, and from the last to the first. Collective.
 inline void open_channels_of_ring(Communicator& comm, const std::vector<int>& tags) {
   if (comm.size() == 1) return;
   std::vector<MessageChannel> channels;

@@ -31,8 +31,8 @@ struct Findings {
 
 using Exchange = Work (*)(Communicator& comm, const Tensor& in, const Tensor& out);
 
-/// What all ranks find out after one exchange, in which the sender's element changes between the sum and the
-/// transfer: others come to it when that has happened. -1: none does.
+/// The findings of all ranks after one exchange, in which the sender's element changes between the checksum
+/// and the transfer. The other ranks post only after the change. -1: no change.
 Findings exchange(int element, Exchange post) {
   Findings found;
   std::atomic<bool> is_posted = false;
@@ -80,7 +80,7 @@ TEST(MessageSums, AreNothingWhereAllArrives) {
 }
 
 TEST(MessageSums, NameTheTwoRanksBetweenWhichABitFlipped) {
-  const Findings piece = exchange(4, all_to_all);  // of the piece for rank 2
+  const Findings piece = exchange(4, all_to_all);  // element of the piece for rank 2
   EXPECT_TRUE(piece.is_broken);
   EXPECT_THAT(piece.paths, ElementsAre(Path{.from = kSender, .to = 2}));
   EXPECT_FALSE(exchange(2, all_to_all).is_broken) << "that piece goes to nobody else";
@@ -94,7 +94,7 @@ TEST(MessageSums, NameTheTwoRanksBetweenWhichABitFlipped) {
   }
 }
 
-// Ranks of a group are told by their numbers in the world.
+// Ranks of a group are reported by their world ranks.
 TEST(MessageSums, AreThoseOfGroupsToo) {
   std::atomic<bool> is_posted = false;
   run_local_ranks(4, [&](const Ranks& comm) {

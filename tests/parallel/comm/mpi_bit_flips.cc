@@ -1,12 +1,12 @@
-// Flips one bit of what a rank sends, or of gradients that it has received: loaded before MPI (LD_PRELOAD),
-// where all messages pass by. What is to flip stands in a file that TRIREME_BIT_FLIP names, as soon as it is
-// there:
+// Flips one bit in a message that a rank sends, or in gradients that it has received. Preloaded before MPI
+// (LD_PRELOAD), so that all messages pass through it. The order is a file named by TRIREME_BIT_FLIP, which
+// takes effect as soon as it exists:
 //
-//     RANK message NUMBER     of the next large message to another rank, after its sender has let go of it
-//     RANK gradient NUMBER    of gradients that were summed up over the ranks and have arrived, before their
+//     RANK message NUMBER     in the next large message to another rank, after the sender has posted it
+//     RANK gradient NUMBER    in gradients that were summed over the ranks and have arrived, before their
 //     use
 //
-// NUMBER chooses the bit. Who does it moves the file to FILE.done.
+// NUMBER selects the bit. The rank that executes the order renames the file to FILE.done.
 #include <dlfcn.h>
 #include <mpi.h>
 
@@ -20,7 +20,7 @@
 
 namespace {
 
-constexpr std::int64_t kLargeBytes = 1024;  // others are numbers that ranks agree on
+constexpr std::int64_t kLargeBytes = 1024;  // smaller messages are values that ranks agree on
 
 struct Order {
   bool there = false;
@@ -28,14 +28,14 @@ struct Order {
   std::uint64_t number = 0;
 };
 
-// Large results of a gather: of gradients, where parameters are not sharded.
+// Large results of an all-gather: gradients, if parameters are not sharded.
 struct Gathered {
   MPI_Request request = nullptr;
   char* first = nullptr;
   std::int64_t bytes = 0;
 };
 std::vector<Gathered> under_way;
-Gathered arrived;  // the last one that somebody has waited for, of this step
+Gathered arrived;  // the last one waited for in this step
 
 template <class Function>
 Function next(const char* name) {
@@ -46,7 +46,7 @@ const char* file_of_order() {
   return std::getenv("TRIREME_BIT_FLIP");
 }
 
-/// What is asked of this rank.
+/// The order for this rank.
 Order order() {
   const char* path = file_of_order();
   FILE* file = path != nullptr ? std::fopen(path, "r") : nullptr;
@@ -65,7 +65,7 @@ void note_done() {
   std::rename(path.c_str(), (path + ".done").c_str());
 }
 
-// Of an fp32 in `bytes` bytes: one that is no more than noise, or as large as can be.
+// Flips a bit of one fp32 in `bytes` bytes; the change may be as small as noise or as large as possible.
 void flip(char* first, std::int64_t bytes, std::uint64_t number) {
   const std::int64_t element = static_cast<std::int64_t>(number % static_cast<std::uint64_t>(bytes / 4));
   const int bit = 8 + static_cast<int>(number / 7 % 23);
@@ -84,8 +84,8 @@ int number_from(const char* call, MPI_Comm comm) {
   return number;
 }
 
-/// `all` bytes from `buffer`, or a copy in which a bit of [first, first + bytes) has flipped; it is never
-/// freed, as nobody here knows when it is sent.
+/// Returns `buffer` of `all` bytes, or a copy with a flipped bit in [first, first + bytes). The copy is never
+/// freed, because the end of the transfer is not known here.
 const void* sent(const void* buffer, std::int64_t all, std::int64_t first, std::int64_t bytes) {
   if (bytes < kLargeBytes || buffer == MPI_IN_PLACE) return buffer;
   const Order order = ::order();
@@ -98,7 +98,7 @@ const void* sent(const void* buffer, std::int64_t all, std::int64_t first, std::
   return copy;
 }
 
-// Whoever goes on has looked at what he waited for before.
+// Called at the next MPI call: by then the checks of earlier results are done.
 void flip_what_has_arrived() {
   if (arrived.first == nullptr) return;
   const Order order = ::order();
@@ -133,8 +133,8 @@ int MPI_Ialltoall(const void* in, int count, MPI_Datatype type, void* out, int o
 int MPI_Iallgather(const void* in, int count, MPI_Datatype type, void* out, int out_count,
                    MPI_Datatype out_type, MPI_Comm comm, MPI_Request* request) {
   const std::int64_t piece = bytes_of(out_count, out_type);
-  // The report that ends a step, of ranks that share cores: gradients have been used. MPI_BYTE is a symbol of
-  // a library that not all programs have.
+  // The report that ends a step, if ranks share cores: gradients have been used. MPI_BYTE is a symbol of a
+  // library that not all programs link.
   if (bytes_of(1, out_type) == 1 && piece < kLargeBytes)
     arrived = {};
   else
@@ -154,7 +154,7 @@ int MPI_Wait(MPI_Request* request, MPI_Status* status) {
   return next<decltype(&MPI_Wait)>("MPI_Wait")(request, status);
 }
 
-// Of ranks that sleep while they wait.
+// Used by ranks that sleep while they wait.
 int MPI_Test(MPI_Request* request, int* done, MPI_Status* status) {
   flip_what_has_arrived();
   const MPI_Request asked = *request;

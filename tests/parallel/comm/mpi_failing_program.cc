@@ -1,5 +1,5 @@
-// A job that fails in the way that its argument names, for mpi_failure_test: rank 1 fails, the others wait
-// for it in an operation that it never joins.
+// A job for mpi_failure_test that fails as its argument specifies: rank 1 fails, while the others wait for it
+// in an operation that it never joins.
 #include <csignal>
 #include <cstdio>
 #include <string>
@@ -15,7 +15,7 @@ namespace {
 void train(Communicator& comm, const std::string& failure) {
   const TestMemory memory;
   const int peer = comm.rank() == 1 ? 0 : 1;
-  // On its way out, rank 1 unwinds through operations that can never end.
+  // When it fails, rank 1 unwinds through operations that can never end.
   open_channels_of_pairs(comm, {7});
   Work receive = comm.recv(memory.empty(100'000), peer, 7);
   const Tensor sum = memory.filled(1000, DType::kFloat32, [](auto) { return 1; });
@@ -29,7 +29,7 @@ void train(Communicator& comm, const std::string& failure) {
   comm.barrier();
 }
 
-// As a launcher should: the message reaches the user, and the job ends everywhere.
+// The recommended way: the message reaches the user, and the job ends everywhere.
 int run_reporting(const std::string& failure) {
   const MpiSession session;
   try {
@@ -40,7 +40,7 @@ int run_reporting(const std::string& failure) {
   return 0;
 }
 
-// With the exception leaving the session.
+// The exception leaves the session.
 int run_careless(const std::string& failure) {
   try {
     const MpiSession session;

@@ -1,4 +1,4 @@
-// A rank that fails ends the whole job, with its message, while the others wait for it.
+// A failing rank ends the whole job with its message, while the others wait for it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -19,8 +19,8 @@ struct Outcome {
   std::string output;
 };
 
-// Paths come from CMake. `timeout` ends a job that hangs, with exit code 124; on a busy machine mpirun alone
-// may need ten seconds to start.
+// CMake defines the paths. `timeout` ends a hanging job with exit code 124; on a busy machine mpirun alone
+// may take ten seconds to start.
 Outcome run_job(int num_ranks, const std::string& failure) {
   const std::string command = "timeout 40 " MPIEXEC_PATH " --oversubscribe --allow-run-as-root -np " +
                               std::to_string(num_ranks) + " " FAILING_PROGRAM_PATH " " + failure + " 2>&1";

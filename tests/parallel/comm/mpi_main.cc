@@ -10,7 +10,7 @@ class FailurePrinter : public ::testing::EmptyTestEventListener {
  public:
   explicit FailurePrinter(int rank) : rank_(rank) {}
   void OnTestStart(const ::testing::TestInfo& test) override { test_name_ = test.name(); }
-  // GoogleTest holds its lock here: asking it for the current test would wait for ever.
+  // GoogleTest holds its lock here: querying the current test would deadlock.
   void OnTestPartResult(const ::testing::TestPartResult& result) override {
     if (!result.failed()) return;
     const char* file = result.file_name() == nullptr ? "?" : result.file_name();
@@ -31,7 +31,7 @@ class MpiTestBody : public ::testing::Test {
   void TestBody() override {
     try {
       test_.run();
-      world_->barrier();  // failures of one test do not mix with the next
+      world_->barrier();  // keeps failures of one test out of the next
     } catch (const std::exception& error) {
       world_->abort(test_.name + " threw: " + error.what());
     }

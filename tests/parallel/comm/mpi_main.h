@@ -1,4 +1,4 @@
-// The frame of tests that all ranks of an MPI job run: registration, output and the end of the job.
+// Runs tests on all ranks of an MPI job: registration, output and the end of the job.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ struct MpiTest {
 };
 
 /// Registers the tests and runs them on every rank. Rank 0 prints as usual, the others only their failures.
-/// An exception ends the job, as the other ranks may be waiting. Returns main's exit code.
+/// An exception ends the job, as other ranks may be waiting. Returns main's exit code.
 int run_mpi_tests(int argc, char** argv, const MpiSession& session, const std::vector<MpiTest>& tests);
 
 }  // namespace trireme

@@ -27,9 +27,9 @@ void knows_its_node(const MpiSession& session) {
   EXPECT_THROW((void)session.make_communicator(kMaxMpiCount + 1), Error);
 }
 
-// A receive that is too small or too large is told so, and the ranks can go on.
+// A receive of the wrong size is an error, and the ranks can continue.
 void receives_of_wrong_size(Communicator& comm) {
-  if (comm.size() == 1) return;  // no peer to talk to
+  if (comm.size() == 1) return;  // no peer
   const TestMemory memory;
   open_channels_of_ring(comm, {2});
   const auto value = [&](std::int64_t n) { return memory.filled(n, DType::kInt32, [](auto) { return 1; }); };
@@ -37,7 +37,7 @@ void receives_of_wrong_size(Communicator& comm) {
     std::vector<Work> works;
     if (comm.rank() == 0) works.push_back(comm.send(value(5), 1, 2));
     if (comm.rank() == 1) works.push_back(comm.recv(memory.empty(expected, DType::kInt32), 0, 2));
-    comm.barrier();  // meanwhile the message arrives: it has failed before the wait
+    comm.barrier();  // meanwhile the message arrives, and fails before the wait
     for (Work& work : works) {
       try {
         work.wait();
@@ -52,7 +52,7 @@ void receives_of_wrong_size(Communicator& comm) {
   }
 }
 
-// Whatever order the library sums in, the ranks must not drift apart.
+// All ranks must get the same bits, in whatever order the library sums.
 void sums_agree_on_every_rank(Communicator& comm) {
   const TestMemory memory;
   for (const std::int64_t n : {1, 1000, 100'003}) {
@@ -70,7 +70,7 @@ void sums_agree_on_every_rank(Communicator& comm) {
   }
 }
 
-// Leaving a scope by an exception must not wait for peers that have not posted; what was left behind
+// Leaving a scope by an exception must not wait for peers that have not posted. The abandoned operation
 // completes once they have.
 void unwinding_does_not_wait(Communicator& comm) {
   if (comm.size() == 1) return;  // no peer to wait for
@@ -103,7 +103,7 @@ std::vector<MpiTest> all_tests(const MpiSession& session) {
     }
   };
   add("MpiConformance", session.world(), conformance_cases());
-  // Calls cut into runs, as those of more than 2^31 - 1 elements are.
+  // Calls split into runs, like calls of more than 2^31 - 1 elements.
   add("MpiCutInto64", session.make_communicator(64), conformance_data_cases());
   add("MpiCutInto1000", session.make_communicator(1000), conformance_cases());
   tests.push_back({"Mpi", "KnowsItsNode", [&] { knows_its_node(session); }});

@@ -1,5 +1,5 @@
-// The NCCL communicator without a GPU: the conformance suite over emulated NCCL, failures of NCCL on one
-// rank, which end every rank with that rank's message, and messages that wait for each other.
+// The NCCL communicator without a GPU: the conformance suite over emulated NCCL, messages that wait for each
+// other, and failures of NCCL on one rank, which end every rank with that rank's message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ class Finally {
   Action action_;
 };
 
-// A rank a card, as in a job; `host` is what MPI is there.
+// One rank per card, as in a job; `host` takes the place of MPI.
 std::shared_ptr<Communicator> emulated_nccl(const std::shared_ptr<Communicator>& host,
                                             std::chrono::seconds timeout = std::chrono::minutes(10)) {
   return make_nccl_communicator(host, {DeviceType::kCuda, host->rank()}, timeout);
@@ -57,7 +57,7 @@ class Nccl : public ::testing::Test {
     test_memory_kind() = {};
   }
 
-  // The error that each of two ranks threw, in `rank_main`, and what ended the job.
+  // The error that each of two ranks threw in `rank_main`, and the error that ended the job.
   struct Outcome {
     std::array<std::string, 2> messages;
     std::string first;
@@ -107,7 +107,7 @@ TEST_F(Nccl, AnErrorOfOneRankEndsAllWithItsMessage) {
     comm->all_reduce(memory.filled(4, DType::kFloat32, [](auto) { return 1; }), ReduceOp::kSum).wait();
     comm->barrier();
     if (rank == 1) nccl_emulation::fail_operations_of(1);
-    for (;;) comm->barrier();  // as a rank that computes: it learns of the failure in its next call
+    for (;;) comm->barrier();  // like a computing rank, which sees the failure in its next call
   });
   EXPECT_THAT(outcome.first, HasSubstr("rank 1: NCCL reports remote process exited"));
   for (const std::string& message : outcome.messages)
@@ -155,7 +155,7 @@ TEST_F(Nccl, ASetUpThatDoesNotEndIsNamed) {
   }
 }
 
-// [Note: owner of an ncclComm_t]: rank 0 is inside of a call, whose peer never comes, when its watchdog ends
+// Tests [Note: owner of an ncclComm_t]: rank 0 is inside a call whose peer never comes when its watchdog ends
 // the job.
 TEST_F(Nccl, ACallThatConnectsEndsWithTheJob) {
   for (int round = 0; round < 5; ++round) {

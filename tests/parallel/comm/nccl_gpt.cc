@@ -1,5 +1,5 @@
-// Trains a tiny GPT on as many GPUs as there are ranks, with enqueued steps and with recorded ones, and
-// prints what must not depend on their number, as JSON; exit code 1 where the two differ:
+// Trains a tiny GPT with one GPU per rank, with enqueued and with recorded steps. Prints as JSON the results
+// that must not depend on the number of ranks. Exit code 1 if the two differ:
 //   mpirun -np N nccl_gpt
 #include <fmt/core.h>
 

@@ -1,8 +1,8 @@
-// Trains a tiny GPT in pipelines over NCCL, ranks sharing a card where there are fewer cards (one_card.sh),
-// and compares each layout with one rank on a card: the state's bits, and memory with its prediction. A JSON
-// line a layout; exit code 1 where one differs.
+// Trains a tiny GPT in pipelines over NCCL; ranks share cards if there are fewer cards (one_card.sh).
+// Compares each layout with one rank on a card: the state's bits, and memory with its prediction. Prints one
+// JSON line per layout; exit code 1 if one differs.
 //   mpirun -np 4 one_card.sh nccl_pipeline             every schedule, step by step
-//   mpirun -np 4 one_card.sh nccl_pipeline --recorded  one of recorded steps, which have little time: a graph
+//   mpirun -np 4 one_card.sh nccl_pipeline --recorded  one, with recorded steps, under a short limit: a graph
 //                                                      need not run its branches at once, so they may hang
 #include <fmt/core.h>
 
@@ -29,7 +29,7 @@ struct Outcome {
 
 struct Measured {
   Outcome outcome;
-  MemoryCounts peak;  // of this rank, without what libraries work in
+  MemoryCounts peak;  // of this rank, without workspaces
 };
 
 EngineOptions options_of(const PipelineLayout& layout, Steps steps) {
@@ -38,7 +38,7 @@ EngineOptions options_of(const PipelineLayout& layout, Steps steps) {
   return options;
 }
 
-// Of recorded steps, the third is recorded, and played from then on.
+// With recorded steps, the third step is recorded, and later steps replay it.
 Measured train(const PipelineLayout& layout, Steps steps, const std::shared_ptr<Communicator>& comm,
                Device device) {
   EngineOptions options = options_of(layout, steps);
@@ -58,8 +58,8 @@ bool as_predicted(const PipelineLayout& layout, Steps steps, const Communicator&
          peak.bytes;
 }
 
-// Each schedule once, on one mesh: what more there is runs in the emulation, and ranks that share a card are
-// slow.
+// Each schedule once, on one mesh, because ranks that share a card are slow. The emulation covers more
+// layouts.
 std::vector<PipelineLayout> layouts_of(int ranks, Steps steps) {
   using enum PipelineSchedule;
   if (steps == Steps::kRecorded) return {{.stages = ranks, .schedule = kOneForwardOneBackward}};
@@ -75,7 +75,7 @@ std::vector<PipelineLayout> layouts_of(int ranks, Steps steps) {
   return layouts;
 }
 
-// The number of layouts that differ.
+// Returns the number of layouts that differ.
 int compare(const std::shared_ptr<Communicator>& comm, Device device, Steps steps) {
   Outcome expected;
   if (comm->rank() == 0) {

@@ -1,6 +1,6 @@
-// Pipelines on GPUs, without one: the engine over the emulated cuda backend and emulated NCCL, whose streams,
-// messages and connections wait as NCCL's do (nccl_emulation.h), so that an order of messages that would hang
-// on cards hangs here, and ends with the timeout below.
+// GPU pipelines without a GPU: the engine over the emulated cuda backend and emulated NCCL, whose streams,
+// messages and connections wait as NCCL's do (nccl_emulation.h). So an order of messages that would hang on
+// cards hangs here, and ends with the timeout below.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ class NcclPipeline : public ::testing::Test {
 
   using RankMain = std::function<void(Engine& engine)>;
 
-  // A rank a card.
+  // One rank per card.
   static void run_ranks(const Layout& layout, const RankMain& rank_main,
                         std::chrono::seconds timeout = kLongerThanAnyTest) {
     run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& host) {
@@ -98,11 +98,11 @@ class NcclPipeline : public ::testing::Test {
   }
 };
 
-// Rank 1's data comes late, and the stream of rank 0 waits for its gradients.
+// Rank 1's data arrives late, and the stream of rank 0 waits for its gradients.
 TEST_F(NcclPipeline, PhasesTellALateRankFromThoseThatWaitForIt) {
   const Layout layout = small({.data = 2, .zero = 0});
   std::array<StepPhases, 2> phases;
-  double late_s = 0.0;  // of each of its four micro-batches
+  double late_s = 0.0;  // delay of each of its four micro-batches
   run_ranks(layout, [&](Engine& engine) {
     const int rank = engine.communicator().rank();
     const BatchSource tokens = testing::token_source(layout.gpt.vocab, layout.gpt.seq_len, 0);
@@ -116,7 +116,7 @@ TEST_F(NcclPipeline, PhasesTellALateRankFromThoseThatWaitForIt) {
               layout.global_batch * layout.gpt.seq_len, 1e-2)
           .phases.value();
     };
-    // A whole step, so that no load of the machine makes rank 0 the later one.
+    // A whole step, so that rank 0 is not the later one under any load of the machine.
     const double whole_s = step(0.0).busy_s();
     if (rank == 1) late_s = whole_s;
     phases[static_cast<std::size_t>(rank)] = step(rank == 1 ? whole_s : 0.0);
@@ -131,8 +131,8 @@ TEST_F(NcclPipeline, PhasesTellALateRankFromThoseThatWaitForIt) {
   EXPECT_GT(phases[0].waited_s, late_s);
 }
 
-// What a recorded step sends and draws is what an enqueued one does, on every layout: the last two of four
-// steps are replayed.
+// A recorded step sends and draws the same as an enqueued one, on every layout. The last two of four steps
+// are replayed.
 TEST_F(NcclPipeline, RecordedStepsAreEnqueuedOnes) {
   const std::vector<Layout> layouts = {
       {.data = 2, .zero = 0},
@@ -172,7 +172,7 @@ TEST_F(NcclPipeline, RecordedStepsAreEnqueuedOnes) {
   }
 }
 
-// An evaluation in between, another number of targets, and memory as predicted.
+// With an evaluation in between, another number of targets, and memory as predicted.
 TEST_F(NcclPipeline, RecordedStepsGoOnAfterOtherWork) {
   const Layout layout = small({.stages = 2, .data = 2, .zero = 3});
   const auto blocks = std::make_shared<const BlockList>(build_gpt(layout.model()));
@@ -276,8 +276,8 @@ TEST_F(NcclPipeline, PredictionEqualsMeasurement) {
   }
 }
 
-// See [Note: dry runs]: what may wait for the whole device has happened when the first receive is posted. The
-// other tests show that it changes no bit.
+// Tests [Note: dry runs]: calls that may wait for the whole device are done before the first receive is
+// posted. The other tests show that this changes no bit.
 TEST_F(NcclPipeline, NoPlayMakesWhatMayWaitForTheDevice) {
   for (const Layout& given :
        {Layout{.stages = 4, .schedule = kZeroBubbleH1},
@@ -318,7 +318,7 @@ TEST_F(NcclPipeline, ACheckpointResumesUnderAnotherLayout) {
   });
 }
 
-// It leaves with receives in flight that nobody will send to: it must not wait for them.
+// The rank fails with receives in flight whose sender never comes, and must not wait for them.
 TEST_F(NcclPipeline, ARankThatFailsEndsAll) {
   const std::string message = failure_of(small({.stages = 4}), kLongerThanAnyTest, [](int rank, int read) {
     TRIREME_CHECK(rank != 0 || read != 5, "the disk is gone");
@@ -327,7 +327,8 @@ TEST_F(NcclPipeline, ARankThatFailsEndsAll) {
   EXPECT_THAT(message, HasSubstr("Forward unit 0 micro-batch 5) of block 'embedding': the disk is gone"));
 }
 
-// The operation that waits is named, and every communicator aborted: ranks that wait go on to their error.
+// The error names the waiting operation. Every communicator is aborted, so waiting ranks continue to their
+// error.
 TEST_F(NcclPipeline, AMessageThatDoesNotComeEndsAll) {
   const std::string message =
       failure_of(small({.stages = 2}), std::chrono::seconds(1), [](int rank, int read) {
@@ -345,7 +346,7 @@ TEST_F(NcclPipeline, ARecordedStepThatDoesNotEndIsNamed) {
       EngineOptions options = layout.options();
       options.device = {DeviceType::kCuda, host->rank()};
       options.cuda_graph = true;
-      emulation::hold_new_streams(true);  // as on a card: what is enqueued does not hold the host up
+      emulation::hold_new_streams(true);  // as on a card, enqueued work does not block the host
       const auto comm = make_nccl_communicator(host, options.device, std::chrono::seconds(2));
       Engine engine(build_gpt(layout.model()), comm, options);
       testing::train(engine, layout, 3);
@@ -359,7 +360,7 @@ TEST_F(NcclPipeline, ARecordedStepThatDoesNotEndIsNamed) {
               HasSubstr("a recorded step on rank 0 of 2 has not ended within 2 s: a rank may have died"));
 }
 
-// Ranks whose host waits at a message that the other would send afterwards.
+// Each rank's host waits for a message that the other would send afterwards.
 TEST_F(NcclPipeline, MessagesInAnotherOrderAreNamed) {
   std::string message;
   try {

@@ -1,4 +1,4 @@
-// The conformance suite over NCCL: a rank is a GPU, or shares one with others (one_card.sh).
+// The conformance suite over NCCL: one rank per GPU, or several sharing one (one_card.sh).
 #include "parallel/comm/nccl.h"
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// Page-locked host memory: cards read and write it, and so does the test.
+// Page-locked host memory, which both the card and the test can access.
 class PinnedSource : public MemorySource {
  public:
   void* allocate(std::size_t bytes) override {

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One rank after the other: nobody answers.
+// Ranks run one after the other, without peers.
 class RecordingConformance : public ::testing::TestWithParam<std::tuple<int, ConformanceCase>> {
  protected:
   RecordingConformance() { test_memory_kind() = {.device = DeviceType::kMeta}; }
@@ -23,7 +23,7 @@ TEST_P(RecordingConformance, Holds) {
   const auto& [size, one_case] = GetParam();
   for (int rank = 0; rank < size; ++rank) {
     RecordingCommunicator comm(rank, size);
-    comm.expect_split(std::vector<int>(static_cast<std::size_t>(size), 0));  // of the case Traffic
+    comm.expect_split(std::vector<int>(static_cast<std::size_t>(size), 0));  // for the case Traffic
     one_case.run(comm);
   }
 }

@@ -1,5 +1,5 @@
-// Programs of tests over NCCL, a rank a process: which card it uses (ranks take turns on those there are, see
-// one_card.sh), and how it starts and ends.
+// Selects the card of a rank in test programs over NCCL, one process per rank, and runs the program. Ranks
+// take turns on the available cards (see one_card.sh).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@ inline Device card_of(const MpiSession& session) {
   return {DeviceType::kCuda, session.local_rank() % count};
 }
 
-/// The body of main(): calls `run` with the ranks' communicator. An error ends all ranks.
+/// The body of main(): calls `run` with this rank's communicator. An error ends all ranks.
 template <class Run>
 int run_over_nccl(const Run& run, std::chrono::seconds timeout = std::chrono::minutes(10)) {
   const MpiSession session;

@@ -1,4 +1,4 @@
-// Tensors for communicator tests, without a backend: host memory that may pass for another device's.
+// Tensors for communicator tests without a backend: host memory that may simulate another device's.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ class TestMemorySource : public MemorySource {
   std::int64_t reserved_bytes() const override { return 0; }
 };
 
-/// The memory of the suite's tensors, where it is not plain host memory: memory of another device
-/// that the host can read and write too.
+/// The memory of the suite's tensors, if not plain host memory: memory of another device that the host can
+/// also access.
 struct TestMemoryKind {
   DeviceType device = DeviceType::kCpu;
   std::unique_ptr<MemorySource> (*make_source)() = nullptr;
-  void (*synchronize)() = nullptr;  // waits for the device, before the host looks
+  void (*synchronize)() = nullptr;  // waits for the device before the host reads
 };
 inline TestMemoryKind& test_memory_kind() {
   static TestMemoryKind kind;
@@ -35,7 +35,7 @@ class TestMemory {
   explicit TestMemory(DeviceType device = test_memory_kind().device)
       : allocator_(std::make_shared<Allocator>(Device{device, 0}, make_source(device))) {}
 
-  /// Every byte 0xFF: what a call forgets to write is seen.
+  /// Every byte is 0xFF, so that a missing write is detected.
   Tensor empty(std::int64_t num_elems, DType dtype = DType::kFloat32) const {
     Tensor tensor(allocator_, {num_elems}, dtype, MemoryCategory::kCommunication);
     if (tensor.size_bytes() > 0)

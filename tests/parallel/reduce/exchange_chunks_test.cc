@@ -1,5 +1,5 @@
-// The exchange of whole gradients in chunks: how a bucket is cut, in which order its halves are started, and
-// that no sum changes.
+// The chunked exchange of whole gradients: the chunks of a bucket, the order of its two phases, and unchanged
+// sums.
 #include "parallel/reduce/exchange_chunks.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-// A block whose parameter is many chunks, the last one shorter.
+// A block whose parameter has many chunks, the last one shorter.
 class Matrix final : public Block {
  public:
   Matrix() : Block("matrix") { declare({.name = "weight", .shape = {401, 1024}, .init = {}}); }
@@ -58,7 +58,7 @@ Tensor in_fp32(Context& ctx, const Tensor& values) {
   return wide;
 }
 
-// One step: element e of micro-batch g has a value of its own. Returns the whole gradient.
+// Runs one step, in which element e of micro-batch g has a distinct value. Returns the whole gradient.
 Tensor reduce_step(Context& ctx, const DataAxis& axis, DType dtype, std::int64_t micro_batches = 12) {
   const Communicator& comm = axis.all();
   BlockList blocks;
@@ -83,14 +83,14 @@ Tensor reduce_step(Context& ctx, const DataAxis& axis, DType dtype, std::int64_t
   return gradients.gradient(0);
 }
 
-// All chunks leave for their owners before the first sum is gathered, and each sum is gathered on its own.
+// All chunks are sent to their owners before the first sum is gathered, and each sum is gathered separately.
 TEST(ExchangeChunks, AreSummedAndGatheredEachOnItsOwn) {
   Context ctx = Context::create({DeviceType::kMeta}, 1);
   RecordingCommunicator comm(1, 4);
   (void)reduce_step(ctx, comm, DType::kFloat32);
   std::vector<CallKind> kinds, expected;
   for (const RecordedCall& call : comm.calls()) kinds.push_back(call.kind);
-  // 101 norm blocks a rank, 15 in a chunk; three micro-batches a rank leave two partial sums.
+  // 101 norm blocks per rank, 15 in a chunk; three micro-batches per rank leave two partial sums.
   expected.insert(expected.end(), 2 * 7, CallKind::kAllToAll);
   expected.insert(expected.end(), 7, CallKind::kAllGather);
   EXPECT_EQ(kinds, expected);
@@ -99,7 +99,7 @@ TEST(ExchangeChunks, AreSummedAndGatheredEachOnItsOwn) {
   EXPECT_EQ(testing::traffic_of(comm, CallKind::kAllGather).sent_bytes, whole / 4 * 3);
 }
 
-// 12 micro-batches: on 2 and 4 ranks a rank has two partial sums, which are exchanged in two rounds.
+// With 12 micro-batches on 2 or 4 ranks, a rank has two partial sums, which are exchanged in two rounds.
 TEST(ExchangeChunks, ChangeNoBitOfTheSum) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     std::vector<float> expected;
@@ -115,7 +115,7 @@ TEST(ExchangeChunks, ChangeNoBitOfTheSum) {
   }
 }
 
-// On two levels, each chunk is summed inside of the host, over the hosts, and gathered over both.
+// On two levels, each chunk is summed within the host and then over hosts, and gathered over both.
 TEST(ExchangeChunks, ChangeNoBitOnTwoLevels) {
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
     for (const auto& [ranks, per_host] : {std::pair{4, 2}, {6, 2}, {8, 4}}) {

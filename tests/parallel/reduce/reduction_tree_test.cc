@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// The canonical expression over leaves [0, n), straight from its definition.
+// The canonical expression over leaves [first, first + count), directly from its definition.
 std::string expression(std::int64_t first, std::int64_t count) {
   if (count == 1) return std::to_string(first);
   std::int64_t half = 1;
@@ -20,7 +20,7 @@ std::string expression(std::int64_t first, std::int64_t count) {
   return "(" + expression(first, half) + "+" + expression(first + half, count - half) + ")";
 }
 
-// The expression that ranks with these run lengths build together.
+// The expression that ranks with these run lengths compute.
 std::string expression_of_ranks(const std::vector<std::int64_t>& runs) {
   std::vector<Subtree> partials;
   std::vector<std::string> buffers;

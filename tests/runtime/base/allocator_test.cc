@@ -55,7 +55,7 @@ TEST_F(OutOfMemory, NamesWhoAskedAndTheLargestHolders) {
               HasSubstr("the largest: parameters of embedding (param_store) 4.00 KiB, activations of "
                         "blocks.1 (attention) 3.00 KiB")));
   }
-  // Scopes end; what is freed is nobody's any more.
+  // Scopes have ended, and freed memory has no holder.
   allocator.deallocate(first, 1024, MemoryCategory::kActivations);
   allocator.deallocate(second, 2048, MemoryCategory::kActivations);
   EXPECT_THAT(message(8192, MemoryCategory::kBatch),

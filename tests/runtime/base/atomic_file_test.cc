@@ -51,7 +51,7 @@ TEST(AtomicFile, CommitReplacesTheEarlierFile) {
   EXPECT_EQ(read_file(folder / "result"), "new");
 }
 
-/// Lets this process write files of at most so many bytes while it exists.
+/// Limits the size of files that this process writes, during its lifetime.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -79,7 +79,7 @@ TEST(AtomicFile, AFailedWriteLeavesTheEarlierFileAndNothingElse) {
     try {
       file.commit();
       FAIL() << "beyond the limit";
-    } catch (const Error& error) {  // which names the file, not what is written in its place
+    } catch (const Error& error) {  // names the final file, not the temporary one
       const std::string text = error.what();
       EXPECT_NE(text.find((folder / "result").string() + " after"), std::string::npos) << text;
       EXPECT_EQ(text.find(".tmp-"), std::string::npos) << text;

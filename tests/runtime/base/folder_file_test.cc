@@ -63,7 +63,7 @@ TEST_F(FolderFileTest, FollowsLinksInsideAndRefusesThoseThatLeadOut) {
     EXPECT_THAT(refusal(name),
                 AllOf(HasSubstr("outside of its folder"), HasSubstr(name), HasSubstr("secret")));
   }
-  // A folder whose name begins with the name of the other.
+  // A folder whose name has the other's name as a prefix.
   write_file(folder_ / "set2/c", "c");
   fs::create_symlink("../set2/c", folder_ / "set/c");
   EXPECT_THAT(refusal("c"), HasSubstr("outside of its folder"));

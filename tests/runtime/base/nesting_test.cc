@@ -36,7 +36,7 @@ TEST(Nesting, OfToml) {
   EXPECT_EQ(toml_nesting("a.\"b.c.d\".'e.f.g'.h = 1\n"), 3);
 }
 
-// Brackets behind a string must be counted, however the string ends.
+// Brackets after a string must be counted, for every form of string end.
 TEST(Nesting, OfTomlBehindStrings) {
   for (const std::string text :
        {R"("a")", R"("")", R"("\"")", R"("\\")", R"('a')", R"('')", R"('\')", R"("""a""")", R"("""""")",

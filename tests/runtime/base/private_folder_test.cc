@@ -1,4 +1,4 @@
-// Each test lays out what another user could, and expects the name of the component that is not safe.
+// Each test creates a layout that another user could create, and expects the name of the unsafe component.
 #include "runtime/base/private_folder.h"
 
 #include <gmock/gmock.h>

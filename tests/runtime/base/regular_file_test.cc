@@ -25,7 +25,7 @@ TEST(TextFile, IsReadWhole) {
   }
 }
 
-// Files of /proc have contents, and the size 0.
+// Files of /proc have contents but report size 0.
 TEST(TextFile, TheSizeIsAGuess) {
   EXPECT_NE(read_text_file({.path = "/proc/self/status", .max_bytes = 1 << 20}).find("Pid:"),
             std::string::npos);
@@ -35,7 +35,7 @@ TEST(TextFile, TheSizeIsAGuess) {
 TEST(TextFile, OneThatIsTooLargeIsNotRead) {
   const TemporaryFolder folder;
   write_file(folder / "a", "");
-  std::filesystem::resize_file(folder / "a", std::uintmax_t{1} << 40);  // of holes
+  std::filesystem::resize_file(folder / "a", std::uintmax_t{1} << 40);  // a sparse file
   const std::string message = error_of(folder / "a");
   EXPECT_NE(message.find("the job file " + (folder / "a").string()), std::string::npos) << message;
   EXPECT_NE(message.find("1099511627776 bytes, more than the 1048576"), std::string::npos) << message;

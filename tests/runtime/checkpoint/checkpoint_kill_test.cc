@@ -1,5 +1,5 @@
-// A process that commits checkpoints in a loop is killed at random moments; whatever the moment, the newest
-// checkpoint must be whole and at least as new as the last one that was reported as committed.
+// Kills a process that commits checkpoints in a loop, at random moments. Afterwards the newest checkpoint
+// must be complete and at least as new as the last one reported as committed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,7 +37,7 @@ void write_checkpoint(CheckpointStore& store, Commit commit) {
   if (commit.number % 2 == 1) store.prune(2, Verify::kSizes);
 }
 
-/// Never returns. Reports the number of each commit that is done.
+/// Never returns. Reports the number of each completed commit.
 [[noreturn]] void write_forever(const fs::path& root, Commit commit, int report) {
   try {
     CheckpointStore store(root);
@@ -51,7 +51,7 @@ void write_checkpoint(CheckpointStore& store, Commit commit) {
   ::_exit(2);
 }
 
-/// The number of the newest checkpoint, after a check of all its content; -1 when there is none.
+/// The number of the newest checkpoint, after verifying its content; -1 if there is none.
 std::int64_t newest_number(const fs::path& root) {
   const auto latest = CheckpointStore(root).latest(Verify::kChecksums);
   if (!latest) return -1;
@@ -77,7 +77,7 @@ TEST(CheckpointKill, AtAnyMomentAWholeCheckpointRemains) {
     ASSERT_GE(child, 0);
     if (child == 0) write_forever(root, {newest + 1}, ends[1]);
     ::close(ends[1]);
-    // Past the first commit, so that every kill meets a running loop; then anywhere in the next few.
+    // Wait for the first commit, so that every kill hits a running loop; then up to 30 ms more.
     std::int64_t reported = -1;
     ASSERT_EQ(::read(ends[0], &reported, sizeof reported), static_cast<ssize_t>(sizeof reported));
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 30'000));
@@ -92,7 +92,7 @@ TEST(CheckpointKill, AtAnyMomentAWholeCheckpointRemains) {
     ASSERT_GE(newest, reported) << "kill " << kill << " lost a committed checkpoint";
     ASSERT_LE(newest, reported + 1) << "kill " << kill;
   }
-  // One more writer clears up what all the killed ones left.
+  // One more writer removes the remains of all killed ones.
   CheckpointStore store(root);
   write_checkpoint(store, {newest + 1});
   store.prune(1, Verify::kSizes);

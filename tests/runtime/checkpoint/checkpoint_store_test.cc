@@ -21,7 +21,7 @@ using testing::write_file;
 
 class CheckpointStoreTest : public ::testing::Test {
  protected:
-  /// Commits a checkpoint whose one tensor holds `value`.
+  /// Commits a checkpoint with one tensor of value `value`.
   fs::path commit(std::int64_t step, float value) {
     PendingCheckpoint pending = store_.begin(step);
     SafetensorsWriter writer(pending.folder() / "model.safetensors", {{"w", "F32", {1}}});
@@ -179,7 +179,7 @@ TEST_F(CheckpointStoreTest, AReplacementCutOffBetweenItsRenamesLosesNothing) {
   const auto latest = store_.latest(Verify::kChecksums);
   EXPECT_EQ(latest->manifest.step, 10);
   EXPECT_EQ(value_of(*latest), 2.0f);
-  store_.begin(11);  // the next writer puts it back
+  store_.begin(11);  // the next writer restores it
   EXPECT_EQ(store_.latest(Verify::kChecksums)->folder, store_.folder_of(10));
   EXPECT_EQ(num_entries(), 2);
 }

@@ -22,7 +22,7 @@ std::uint16_t rounded(float value, DType dtype) {
 }
 
 float read(std::uint16_t bits, const char* dtype) {
-  // At an odd address, as data of a file may be.
+  // At an odd address, as data in a file may be.
   std::byte memory[1 + sizeof bits];
   std::memcpy(memory + 1, &bits, sizeof bits);
   SafetensorsTensor tensor{{"t", dtype, {1}}, std::span(memory).subspan(1), 1};
@@ -31,7 +31,7 @@ float read(std::uint16_t bits, const char* dtype) {
   return value;
 }
 
-/// IEEE 754: sign, exponent, fraction.
+/// Decodes IEEE 754: sign, exponent, fraction.
 double value_of(std::uint16_t bits, int exponent_bits) {
   const int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
   const int fraction = bits & ((1 << fraction_bits) - 1);
@@ -63,7 +63,7 @@ TEST(FloatData, EveryNumberOf16BitsIsReadExactlyAndComesBack) {
   }
 }
 
-// Halfway between neighbours the even one wins, above and below it the nearer.
+// Midpoints round to the even neighbour, all others to the nearer one.
 TEST(FloatData, RoundsToNearest) {
   for (const auto& [name, dtype, last] :
        {std::tuple{"F16", DType::kFloat16, 0x7BFF}, std::tuple{"BF16", DType::kBFloat16, 0x7F7F}}) {

@@ -34,8 +34,8 @@ TEST(HashBlocks, ShardsHashedAnywhereAddUp) {
   EXPECT_EQ(hash_blocks({}, 5, 1), 0u);
 }
 
-// A value that was also computed from the formula by other means: the hash is written into metrics and
-// compared between builds and machines.
+// A value computed independently from the formula. Metrics contain the hash, and it is compared between
+// builds and machines.
 TEST(HashBlocks, StaysWhatItIs) {
   std::vector<float> values(2 * kHashBlockElems);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.25f;
@@ -55,7 +55,8 @@ TEST(HashBlocks, EveryBitCounts) {
   }
 }
 
-// A plain product would miss these: the top bits of two words of one lane (elements 1 and 17 share lane 0).
+// A plain product would not detect these: the top bits of two words of one lane (elements 1 and 17 share lane
+// 0).
 TEST(HashBlocks, SignsOfPairsCount) {
   auto values = random_values(kHashBlockElems);
   std::set<std::uint64_t> seen = {hash_blocks(values, 0, 1)};
@@ -91,8 +92,8 @@ TEST(HashBlocks, BitsCountAndNotValues) {
   EXPECT_EQ(hash_blocks(values, 0, 1), hash_blocks(values, 0, 1));
 }
 
-// Each of the 64 output bits flips for about half of 4000 changes of one input bit; six deviations (of 31.6)
-// would fail a fair coin once in ten million such tests, and the seed is fixed.
+// Each of the 64 output bits flips for about half of 4000 changes of one input bit. A fair coin would exceed
+// six deviations (of 31.6) once in ten million such tests, and the seed is fixed.
 TEST(HashBlocks, ChangesSpreadOverAllBits) {
   auto values = random_values(kHashBlockElems);
   const std::uint64_t hash = hash_blocks(values, 0, 1);

@@ -1,4 +1,4 @@
-// Folders of Hugging Face's format, as HfSource reads and write_hf_folder() writes them.
+// Folders in Hugging Face's format, read by HfSource and written by write_hf_folder().
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using ::testing::Not;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-/// Stacked, transposed and plain, in sizes that no strip divides.
+/// Stacked, transposed and plain tensors, in sizes that are no multiple of a strip.
 HfModel small_model() {
   return {.config = {{"model_type", "small"}},
           .prefix = "net.",
@@ -46,7 +46,7 @@ std::size_t elems_of(const SafetensorsEntry& entry) {
   return product;
 }
 
-/// Numbers that bf16 holds, no two of a tensor alike in their first 250.
+/// Numbers that are exact in bf16, distinct within the first 250 of a tensor.
 std::vector<float> numbers(std::size_t count, int start) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -64,7 +64,7 @@ std::filesystem::path write_ours(const TemporaryFolder& folder) {
   return path;
 }
 
-/// A file with these tensors, of what `from` has or of zeros.
+/// Writes a file with these tensors, filled with zeros.
 void write_tensors(const std::filesystem::path& path, const std::vector<SafetensorsEntry>& entries) {
   SafetensorsWriter writer(path, entries);
   for (const SafetensorsEntry& entry : entries) {
@@ -83,7 +83,7 @@ std::vector<SafetensorsEntry> their_entries(const std::string& dtype = "F32") {
 
 class HfFolder : public ::testing::Test {
  protected:
-  /// Of checking a folder that holds these tensors in one file.
+  /// The error of checking a folder with these tensors in one file.
   std::string check_message(const std::vector<SafetensorsEntry>& entries) {
     write_file(folder_ / "in/model.safetensors", "");
     write_tensors(folder_ / "in/model.safetensors", entries);
@@ -148,7 +148,7 @@ TEST_F(HfFolder, AFolderAppearsWholeOrNotAtAll) {
   const auto path = write_ours(folder_);
   const SafetensorsReader ours(path);
   const auto out = folder_ / "out";
-  // A model of other sizes is noticed after its first tensors are written.
+  // A model of other sizes is detected only after its first tensors are written.
   HfModel larger = small_model();
   larger.tensors.back().parts.front().shape = {4, 8};
   EXPECT_THAT(message_of([&] { write_hf_folder(ours, larger, DType::kFloat32, out); }),
@@ -159,7 +159,7 @@ TEST_F(HfFolder, AFolderAppearsWholeOrNotAtAll) {
               HasSubstr("'transposed' of [131, 70] has 9170 elements"));
   EXPECT_EQ(folder_.num_entries(), 1);
 
-  std::filesystem::create_directory(out);  // an empty one is as good as none
+  std::filesystem::create_directory(out);  // an empty folder is allowed
   write_hf_folder(ours, small_model(), DType::kFloat32, folder_ / "out/");
   EXPECT_THAT(message_of([&] { write_hf_folder(ours, small_model(), DType::kFloat32, out); }),
               HasSubstr("out is there already: choose another folder, or remove it"));
@@ -215,7 +215,7 @@ TEST_F(HfFolder, NamesWhatIsMissingMisshapenOrTooMuch) {
                         "model does not have"));
 }
 
-/// Writes `entries` to "in", of ones.
+/// Writes `entries` to "in", with all elements equal to `value`.
 void write_ones(const TemporaryFolder& folder, const std::vector<SafetensorsEntry>& entries, float value) {
   write_file(folder / "in/model.safetensors", "");
   SafetensorsWriter writer(folder / "in/model.safetensors", entries);
@@ -262,7 +262,7 @@ TEST_F(HfFolder, WhatIsNotTakenIsCompared) {
                     HasSubstr("this build computes with the causal mask")));
 }
 
-// A file may have the copy alone.
+// A file may contain only the copy.
 TEST_F(HfFolder, ACopyStandsInForItsOriginal) {
   write_ones(folder_, changed("net.p", [](auto& entry) { entry.name = "net.p_again"; }), 3.0f);
   const HfSource source(folder_ / "in", small_model());
@@ -297,7 +297,7 @@ TEST_F(HfFolder, NamesOfWrappersAndOfOldFormatsAreUnderstood) {
               AllOf(HasSubstr("'net.norm.gamma'"), HasSubstr("'net.norm.weight', two names of one tensor")));
 }
 
-// What a model without its head saves.
+// Names as saved for a model without its head.
 TEST_F(HfFolder, NamesMayLackTheirPrefix) {
   auto entries = their_entries();
   for (SafetensorsEntry& entry : entries) {
@@ -380,7 +380,7 @@ TEST_F(HfFolder, LabelsAgree) {
   const std::vector<std::string> names{"neg", "pos"};
   EXPECT_EQ(labels(R"({"num_labels": 2, "id2label": {"1": "pos", "0": "neg"}})").names, names);
   EXPECT_EQ(labels(R"({"label2id": {"pos": "1", "neg": 0}})").names, names);
-  // Two classes of ImageNet are called crane.
+  // Two ImageNet classes are named crane.
   EXPECT_EQ(labels(R"({"id2label": {"0": "crane", "1": "crane"}, "label2id": {"crane": 1}})").count, 2);
 
   EXPECT_THAT(message(R"({"num_labels": 3, "id2label": {"0": "a", "1": "b"}})"),

@@ -18,7 +18,7 @@ TEST(JsonFile, ANameTwiceInOneObjectIsRefused) {
               HasSubstr("it has the name \"hidden_size\" twice in one object"));
   EXPECT_THAT(refusal(R"({"a": 1, "b": [{"c": {"d": 1, "e": {}, "d": 1}}]})"), HasSubstr("\"b.c.d\" twice"));
   EXPECT_THAT(refusal(R"([{"a": 1}, {"b": 1, "\u0062": 1}])"),
-              HasSubstr("\"b\" twice"));  // written otherwise
+              HasSubstr("\"b\" twice"));  // the same name, escaped
   EXPECT_THAT(refusal(R"({"": 1, "": 1})"), HasSubstr("\"\" twice"));
   EXPECT_THAT(refusal(R"({"a:b": ":", "c": [":", {"a:b": 1}], "a:b": 2})"), HasSubstr("\"a:b\" twice"));
 }

@@ -1,4 +1,4 @@
-// A file that several write: the bytes and checksums of one that is streamed.
+// A file written in parts has the bytes and checksums of a streamed file.
 #include "runtime/checkpoint/safetensors_parts.h"
 
 #include <gmock/gmock.h>
@@ -57,7 +57,7 @@ TEST(SafetensorsParts, AFileThatCannotBeWrittenIsNamed) {
   make_safetensors(path, layout);
   EXPECT_THAT(testing::message_of([&] { make_safetensors(path, layout); }), HasSubstr("File exists"));
 
-  // A limit on the size of files stands for a full disk.
+  // A file size limit simulates a full disk.
   rlimit before = {};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

@@ -21,7 +21,7 @@ using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-/// A file with this header (its length put in front) and this data.
+/// A file with this header, preceded by its length, and this data.
 std::string file_text(const std::string& header, const std::string& data) {
   const std::uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), 8) + header + data;
@@ -38,7 +38,7 @@ TEST(Safetensors, BytesOfASmallFile) {
   const std::vector<float> values = {1.0f, -2.0f};
   writer.append(values);
   writer.commit();
-  // 8-byte aligned by spaces; 1.0f is 0x3f800000.
+  // Padded to 8 bytes with spaces; 1.0f is 0x3f800000.
   std::string header =
       R"({"__metadata__":{"made_by":"test"},"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   header.resize((header.size() + 7) / 8 * 8, ' ');
@@ -93,7 +93,7 @@ TEST(Safetensors, RoundTripInPieces) {
   reader.copy_floats("b.weight", 0, read);
   EXPECT_TRUE(std::equal(read.begin(), read.end(), values.begin()));
   std::vector<float> part(50);
-  reader.copy_floats("c", 49, part);  // behind three odd bytes: not aligned
+  reader.copy_floats("c", 49, part);  // after three odd bytes: not aligned
   EXPECT_TRUE(std::equal(part.begin(), part.end(), values.begin() + 299'901 + 49));
 }
 
@@ -159,7 +159,7 @@ struct Damage {
   const char* expected;
 };
 
-// 16 bytes of data follow each header.
+// Each header is followed by 16 bytes of data.
 const Damage kDamages[] = {
     {R"({"w":{"dtype":"F32","shape":[4],"data_offsets":[0,16]})", "not JSON"},
     {R"([1, 2])", "not a JSON object"},
@@ -229,7 +229,7 @@ TEST(Safetensors, ANestedHeaderIsOneClearError) {
       << message;
 }
 
-// Hours where every name is compared with every other.
+// Takes hours if every name is compared with every other.
 TEST(Safetensors, HalfAMillionTensorsTakeSeconds) {
   const TemporaryFolder folder;
   constexpr int kCount = 500'000;

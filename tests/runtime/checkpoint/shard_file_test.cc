@@ -1,4 +1,4 @@
-// Shards of checkpoints: what was written comes back, and whatever is not that is named.
+// Shard files: round trips, and errors that name damage.
 #include "runtime/checkpoint/shard_file.h"
 
 #include <gmock/gmock.h>
@@ -95,7 +95,7 @@ TEST(ReservedFile, SaysWhyItCannotBeMade) {
               HasSubstr("none/file of 5 bytes: No such file or directory"));
   const ReservedFile file(folder / "file", 5);
   EXPECT_THAT(testing::message_of([&] { ReservedFile(folder / "file", 5); }), HasSubstr("File exists"));
-  // A limit on the size of files stands for a file system that is full.
+  // A file size limit simulates a full file system.
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);

@@ -1,5 +1,5 @@
-// Folders without tokenizer.json. The ids are those of AutoTokenizer of transformers 5.24 with tokenizers
-// 0.23.3 for the same files.
+// Folders without tokenizer.json. The expected ids come from AutoTokenizer of transformers 5.24 with
+// tokenizers 0.23.3, for the same files.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -71,7 +71,7 @@ TEST_F(BpeFolderTest, SpecialTokensOfTheClassFollow) {
   const auto tokenizer = load();
   EXPECT_EQ(tokenizer->encode("<s>hell<x></s><pad><mask>"), (Ids{262, 258, 267, 263, 265, 266}));
   EXPECT_EQ(tokenizer->document_separator(), (Ids{263}));
-  // The saved tokenizer.json says the same.
+  // The saved tokenizer.json is equivalent.
   write_file(folder_ / "saved" / "tokenizer.json", tokenizer->model_text());
   EXPECT_EQ(load_saved_tokenizer("bpe", folder_ / "saved")->encode("<x></s>"), (Ids{267, 263}));
 }

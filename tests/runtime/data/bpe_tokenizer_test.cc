@@ -1,4 +1,4 @@
-// Byte-level BPE with a vocabulary of a few merges, whose tokens can be told by hand. tests/parity/bpe.py
+// Byte-level BPE with a vocabulary of a few merges, whose tokens can be derived by hand. tests/parity/bpe.py
 // compares real vocabularies with Hugging Face's library.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ std::vector<std::string> pieces(const std::string& pattern, const std::string& t
   return all;
 }
 
-// The pieces are what tokenizers 0.23 gives for these texts.
+// The expected pieces come from tokenizers 0.23.
 TEST(PreTokenizer, CutsAsGpt2) {
   using Pieces = std::vector<std::string>;
   EXPECT_EQ(pieces(kGpt2Pattern, "I'll  be\tthere's 12345 x\xc2\xb2!?\n\n done "),
@@ -41,7 +41,7 @@ TEST(PreTokenizer, CutsAsGpt2) {
                     " done", " "}));
   EXPECT_EQ(pieces(kGpt2Pattern, "na\xc3\xafve \xe4\xbd\xa0\xe5\xa5\xbd \xf0\x9f\x9a\xa2\xf0\x9f\x9a\xa2"),
             (Pieces{"na\xc3\xafve", " \xe4\xbd\xa0\xe5\xa5\xbd", " \xf0\x9f\x9a\xa2\xf0\x9f\x9a\xa2"}));
-  EXPECT_EQ(pieces(kGpt2Pattern, "a\xff\xfe b"), (Pieces{"a", "\xff\xfe", " b"}));  // no UTF-8
+  EXPECT_EQ(pieces(kGpt2Pattern, "a\xff\xfe b"), (Pieces{"a", "\xff\xfe", " b"}));  // invalid UTF-8
   EXPECT_TRUE(pieces(kGpt2Pattern, "").empty());
 }
 
@@ -89,8 +89,8 @@ TEST_F(BpeTokenizerTest, MergesInTheirOrder) {
   EXPECT_EQ(tokenizer->encode("hello"), (Ids{258, 'o'}));
   EXPECT_EQ(tokenizer->encode("hello world"), (Ids{258, 'o', 259, 'o', 'r', 'l', 'd'}));
   EXPECT_EQ(tokenizer->encode("lll"), (Ids{257, 'l'}));    // the first pair
-  EXPECT_EQ(tokenizer->encode("aaaaa"), (Ids{260, 261}));  // pairs of "aa" first, then one takes the last
-  EXPECT_EQ(tokenizer->encode("hel lo"), (Ids{256, 'l', ' ', 'l', 'o'}));  // pieces are not joined
+  EXPECT_EQ(tokenizer->encode("aaaaa"), (Ids{260, 261}));  // "aa" pairs first, then one joins the last "a"
+  EXPECT_EQ(tokenizer->encode("hel lo"), (Ids{256, 'l', ' ', 'l', 'o'}));  // pieces are not merged
   EXPECT_EQ(tokenizer->encode("\xff"), (Ids{255}));
   EXPECT_TRUE(tokenizer->encode("").empty());
 }
@@ -114,14 +114,14 @@ TEST_F(BpeTokenizerTest, LongPiecesAreQuickAndEveryTextComesBack) {
 
 TEST_F(BpeTokenizerTest, WholePiecesComeFirstWhereItSaysSo) {
   json changed = small_;
-  changed["model"]["vocab"]["lo"] = 300;  // no merge gives it
+  changed["model"]["vocab"]["lo"] = 300;  // no merge produces it
   changed["added_tokens"] = json::array();
   EXPECT_EQ(load(changed)->encode("lo"), (Ids{'l', 'o'}));
   changed["model"]["ignore_merges"] = true;
   EXPECT_EQ(load(changed)->encode("lo"), (Ids{300}));
 }
 
-// tokenizers 0.23.3 gives these ids.
+// The expected ids come from tokenizers 0.23.3.
 TEST_F(BpeTokenizerTest, TheLastMentionOfAMergeCounts) {
   json changed = testing::tokenizer_of({{"a", "b"}, {"b", "c"}});  // 256 "ab", 257 "bc"
   EXPECT_EQ(load(changed)->encode("abc"), (Ids{256, 'c'}));
@@ -131,7 +131,7 @@ TEST_F(BpeTokenizerTest, TheLastMentionOfAMergeCounts) {
   EXPECT_EQ(load(changed)->encode("abc"), (Ids{256, 'c'}));
 }
 
-// A token of characters that stand for no bytes is reached by its id alone.
+// A token with characters that represent no bytes is only reachable by its id.
 TEST_F(BpeTokenizerTest, TokensThatNoBytesGiveAreOnlyDecoded) {
   json changed = small_;
   changed["model"]["vocab"]["    "] = 300;
@@ -150,7 +150,7 @@ TEST_F(BpeTokenizerTest, AddedTokensThatAreNormalizedComeSecond) {
   EXPECT_EQ(load(changed)->encode("hello worldello"), (Ids{256, 'l', 264, 'o', 'r', 'l', 'd', 263, 'o'}));
 }
 
-// The ids on the right are those of tokenizers 0.15 to 0.23.3, which logs a warning at most.
+// The expected ids on the right come from tokenizers 0.15 to 0.23.3, which at most log a warning.
 TEST_F(BpeTokenizerTest, IdsOfAddedTokensThatTheirReaderRenumbersAreRefused) {
   const auto added = [&](const std::vector<std::pair<int, const char*>>& tokens) {
     json changed = small_;
@@ -165,27 +165,27 @@ TEST_F(BpeTokenizerTest, IdsOfAddedTokensThatTheirReaderRenumbersAreRefused) {
                                       "Hugging Face's tokenizers give it {}",
                                       token, listed, given)));
   };
-  refused(added({{300, "<x>"}}), "<x>", 300, 263);                // a hole
-  refused(added({{264, "<y>"}, {263, "<x>"}}), "<y>", 264, 263);  // in another order
-  refused(added({{'a', "<x>"}}), "<x>", 'a', 263);                // of another token
-  refused(added({{263, "ll"}}), "ll", 263, 257);                  // of the vocabulary
+  refused(added({{300, "<x>"}}), "<x>", 300, 263);                // a gap
+  refused(added({{264, "<y>"}, {263, "<x>"}}), "<y>", 264, 263);  // wrong order
+  refused(added({{'a', "<x>"}}), "<x>", 'a', 263);                // id of another token
+  refused(added({{263, "ll"}}), "ll", 263, 257);                  // a text of the vocabulary
   refused(added({{263, "<x>"}, {264, "<x>"}}), "<x>", 264, 263);  // twice
   EXPECT_EQ(load(added({{257, "ll"}, {263, "<x>"}}))->encode("<x>ll"), (Ids{263, 257}));
 
   json holes = small_;
   holes["model"]["vocab"]["<h>"] = 900;
   holes["added_tokens"] = {{{"id", 900}, {"content", "<h>"}}, {{"id", 901}, {"content", "<x>"}}};
-  EXPECT_EQ(load(holes)->encode("<x><h>"), (Ids{901, 900}));  // of tokenizers 0.22
+  EXPECT_EQ(load(holes)->encode("<x><h>"), (Ids{901, 900}));  // as in tokenizers 0.22
   holes["added_tokens"][1]["id"] = 263;
-  EXPECT_EQ(load(holes)->encode("<x><h>"), (Ids{263, 900}));  // of tokenizers 0.23
+  EXPECT_EQ(load(holes)->encode("<x><h>"), (Ids{263, 900}));  // as in tokenizers 0.23
   holes["added_tokens"][1]["id"] = 264;
   refused(holes, "<x>", 264, 263);
 }
 
-// Else a text with the other token would come back as another text.
+// Otherwise decoding would turn the other token's text into this one.
 TEST_F(BpeTokenizerTest, AddedTokensTakeNoOtherTokensId) {
   json changed = small_;
-  changed["model"]["vocab"]["<h>"] = 264;  // beyond its size, where added tokens begin
+  changed["model"]["vocab"]["<h>"] = 264;  // beyond the vocabulary's size, where added tokens begin
   changed["added_tokens"] = {{{"id", 263}, {"content", "<|endoftext|>"}}};
   EXPECT_EQ(refusal(changed), "");
   changed["added_tokens"].push_back({{"id", 264}, {"content", "<x>"}});
@@ -205,12 +205,12 @@ TEST_F(BpeTokenizerTest, VocabAndMergesAreTheSame) {
   const auto tokenizer = load_tokenizer((folder_ / "gpt2").string());
   const std::string text = "hello world<|endoftext|>";
   EXPECT_EQ(tokenizer->encode(text), load(small_)->encode(text));
-  // What is saved is a tokenizer.json.
+  // The saved file is a tokenizer.json.
   write_file(folder_ / "saved" / "tokenizer.json", tokenizer->model_text());
   EXPECT_EQ(load_saved_tokenizer("bpe", folder_ / "saved")->encode(text), tokenizer->encode(text));
 }
 
-// As the vocabularies of models for pictures and speech have them.
+// As in vocabularies of image and speech models.
 TEST_F(BpeTokenizerTest, ManyAddedTokens) {
   constexpr int kCount = 30'000;
   json many = small_;

@@ -38,7 +38,7 @@ TEST(ClassNames, PlacesWithoutNamesAgreeWithAny) {
   check_same_classes(named, {"there", {"ant", "bee"}}, "");
 }
 
-// A manifest is JSON, and that is UTF-8; a folder's name is any bytes.
+// A manifest is JSON, and so UTF-8; a folder's name may be any bytes.
 TEST(ClassNames, BytesThatAreNoTextAreSpelled) {
   EXPECT_EQ(as_utf8({"cat", "caf\xC3\xA9", "caf\xE9", "\xF0\x9F\x90\xB1", "a\x80z", "\xE2\x82"}),
             (std::vector<std::string>{"cat", "caf\xC3\xA9", "caf\\xE9", "\xF0\x9F\x90\xB1", "a\\x80z",

@@ -70,8 +70,8 @@ TEST(PackRows, EveryIndexOnceAndNoRowTooLong) {
 TEST_F(DocumentDatasetTest, RowsSayWhereDocumentsLie) {
   const DocumentDataset data(options(/*pack=*/false));
   EXPECT_EQ(data.num_samples(), 21);
-  EXPECT_EQ(data.num_cut(), 6);                        // of 9, 10 and 11 tokens, two each
-  const HostBatch batch = data.read_sequential(2, 1);  // of 1 + 14 % 11 = 4 tokens
+  EXPECT_EQ(data.num_cut(), 6);                        // documents of 9, 10 and 11 tokens, two each
+  const HostBatch batch = data.read_sequential(2, 1);  // 1 + 14 % 11 = 4 tokens
   EXPECT_EQ(inputs_of(batch), (std::vector<std::int32_t>{36, 26, 27, 30, 35, 0, 0, 0, 0}));
   EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{-1, 26, 27, 30, 35, -1, -1, -1, -1}));
   EXPECT_EQ(batch.documents.positions, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 0, 0, 0, 0}));
@@ -80,7 +80,7 @@ TEST_F(DocumentDatasetTest, RowsSayWhereDocumentsLie) {
             (std::vector<std::int32_t>{0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 5, 6, 6, 7, 7, 8, 8, 9}));
 }
 
-// What a token is told does not depend on the row that it is in.
+// The bounds, positions and types of a token do not depend on its row.
 TEST_F(DocumentDatasetTest, PackedRowsHoldTheSameDocuments) {
   for (const Targets targets : {Targets::kTokens, Targets::kLabels}) {
     std::multiset<std::vector<std::int32_t>> documents[2];
@@ -141,7 +141,7 @@ TEST_F(DocumentDatasetTest, MasksSpareClassTokensAndPadding) {
       for (std::size_t t = 0; t < batch.targets.size(); ++t) {
         if (batch.targets[t] < 0) continue;
         ++num_targets;
-        EXPECT_EQ(batch.targets[t], before.targets[t]);  // -1 of class tokens and padding
+        EXPECT_EQ(batch.targets[t], before.targets[t]);  // -1 for class tokens and padding
       }
       EXPECT_EQ(num_targets, data.num_train_targets(i, 1));
       EXPECT_EQ(batch.documents.key_bounds, before.documents.key_bounds);
@@ -154,7 +154,7 @@ TEST_F(DocumentDatasetTest, RefusesWhatDoesNotFit) {
   wrong.sequence_length = 1;
   EXPECT_THROW(DocumentDataset{wrong}, Error);
   wrong = options(false);
-  wrong.vocab_size = 36;  // the class token is beyond
+  wrong.vocab_size = 36;  // the class token is out of range
   EXPECT_THROW(DocumentDataset{wrong}, Error);
   std::filesystem::resize_file(documents_of(path_), 256 * 4 + 20 * 12);
   EXPECT_THROW(DocumentDataset{options(false)}, Error);

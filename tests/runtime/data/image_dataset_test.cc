@@ -32,7 +32,7 @@ bool same(const HostBatch& a, const HostBatch& b) {
          a.targets == b.targets && a.target_weights == b.target_weights;
 }
 
-/// Two classes of JPEGs and PNGs of several sizes; 11 pictures.
+/// Two classes of JPEGs and PNGs of several sizes; 11 images.
 void fill(const TemporaryFolder& folder) {
   for (int i = 0; i < 11; ++i) {
     const int width = 20 + 7 * i, height = 60 - 3 * i;
@@ -60,7 +60,8 @@ ViewOptions small_view() {
   return {.size = 12, .crop = ViewOptions::Crop::kRandomResized, .flip = true, .mean = {0.5, 0.5, 0.5}};
 }
 
-/// Samples [0, count) in micro-batches of `micro_batch`, through a prefetcher, as one batch.
+/// Reads samples [0, count) in micro-batches of `micro_batch` through a prefetcher, and returns them as one
+/// batch.
 HostBatch read_all(const std::shared_ptr<const Dataset>& data, std::int64_t count, std::int64_t micro_batch,
                    int num_ranks, int workers) {
   std::map<std::int64_t, HostBatch> batches;  // by first sample
@@ -116,7 +117,7 @@ TEST(ImageDataset, APassHoldsEveryPictureOnce) {
   fill(folder);
   const ImageDataset data({.source = open_folder(folder), .view = {.size = 4}, .seed = 3});
   ASSERT_EQ(data.num_samples(), 11);
-  // The blue of the middle tells the picture.
+  // The blue value of the middle identifies the image.
   const auto blues = [&](std::int64_t first) {
     const HostBatch batch = data.read_train(first, 11);
     std::vector<int> values;
@@ -188,8 +189,8 @@ TEST(ImageDataset, ABadPictureIsLeftOutOfAnEvaluationAndReplacedInTraining) {
         .source = open_folder(folder), .view = {.size = 4}, .on_bad_image = ImageDataset::OnBadImage::kSkip};
   };
   const HostBatch good = ImageDataset(skipping()).read_sequential(0, 11);
-  write_file(folder / "b" / "j.png", "");              // of picture 9
-  write_file(folder / "b" / "k.jpg", "\xFF\xD8\xFF");  // of picture 10, the last
+  write_file(folder / "b" / "j.png", "");              // image 9
+  write_file(folder / "b" / "k.jpg", "\xFF\xD8\xFF");  // image 10, the last
   const ImageDataset data(skipping());
   const HostBatch batch = data.read_sequential(0, 11);
   constexpr std::ptrdiff_t kBytes = 4 * 4 * 3 * sizeof(float);
@@ -199,7 +200,7 @@ TEST(ImageDataset, ABadPictureIsLeftOutOfAnEvaluationAndReplacedInTraining) {
                             [](std::byte b) { return b == std::byte{0}; }));
     EXPECT_EQ(batch.targets[static_cast<std::size_t>(row)], -1);
   }
-  const HostBatch train = data.read_train(0, 11);  // one pass: picture 0 stands in for the last two
+  const HostBatch train = data.read_train(0, 11);  // one pass: image 0 replaces the last two
   EXPECT_EQ(std::ranges::count_if(train.targets, [](std::int32_t t) { return t < 0; }), 0);
   EXPECT_EQ(std::ranges::count(train.targets, 1) + 2, std::ranges::count(good.targets, 1));
   EXPECT_THAT(data.left_out(),

@@ -41,7 +41,7 @@ TEST(DecodeJpeg, GivesThePixels) {
     const Image image = decode_image(encoded(bytes));
     EXPECT_EQ(image.size, (ImageSize{37, 21}));
     EXPECT_EQ(image.reduction, 1);
-    EXPECT_LE(largest_difference(image.pixels, pixels), 6);  // chroma is kept at half the resolution
+    EXPECT_LE(largest_difference(image.pixels, pixels), 6);  // chroma has half the resolution
   }
 }
 
@@ -77,7 +77,7 @@ TEST(DecodeJpeg, ReducesBeforeItDecodes) {
     EXPECT_EQ(image.size,
               (ImageSize{(kWidth + reduction - 1) / reduction, (kHeight + reduction - 1) / reduction}));
     EXPECT_EQ(image.pixels, decode_image(encoded(bytes), reduction).pixels);
-    // A pixel is the mean of those that it stands for: of the gradient, its middle.
+    // A pixel is the mean of the pixels that it represents; in a gradient, the middle value.
     for (int y = 0; y < kHeight / reduction; ++y) {
       for (int x = 0; x < kWidth / reduction; ++x) {
         const std::uint8_t* pixel = &image.pixels[static_cast<std::size_t>(y * image.size.width + x) * 3];
@@ -95,7 +95,7 @@ TEST(DecodePng, ColoursAreExact) {
     const std::string bytes = encode_png({.width = 13, .height = 9, .interlaced = interlaced}, pixels);
     EXPECT_EQ(read_image_size(encoded(bytes)), (ImageSize{13, 9}));
     EXPECT_EQ(decode_image(encoded(bytes)).pixels, pixels);
-    // A PNG has no cheap small version.
+    // A PNG cannot be decoded cheaply at a smaller size.
     EXPECT_EQ(decode_image(encoded(bytes), 2).pixels, pixels);
     EXPECT_EQ(decode_image(encoded(bytes), 2).reduction, 1);
   }
@@ -105,18 +105,17 @@ TEST(DecodePng, EveryKindBecomesRgb) {
   const auto decoded = [](const testing::PngOptions& options, const Bytes& rows) {
     return decode_image(encoded(encode_png(options, rows))).pixels;
   };
-  // Grey of 1 and 8 bits.
+  // Grey with 1 and 8 bits.
   EXPECT_EQ(decoded({.width = 3, .height = 1, .color_type = 0, .bit_depth = 1}, {0b10100000}),
             (Bytes{255, 255, 255, 0, 0, 0, 255, 255, 255}));
   EXPECT_EQ(decoded({.width = 2, .height = 1, .color_type = 0}, {7, 200}), (Bytes{7, 7, 7, 200, 200, 200}));
-  // 16 bits are rounded: 0x80FF / 257 = 128.5 lies between 128 and 129, 0x8000 / 257 = 127.5 between 127 and
-  // 128.
+  // 16 bits are rounded to 8.
   const Bytes grey16 = decoded({.width = 3, .height = 1, .color_type = 0, .bit_depth = 16},
                                {0x80, 0x40, 0xFF, 0xFF, 0x01, 0x01});
   EXPECT_EQ(grey16, (Bytes{128, 128, 128, 255, 255, 255, 1, 1, 1}));
   EXPECT_EQ(decoded({.width = 1, .height = 1, .bit_depth = 16}, {0x12, 0x12, 0xFF, 0x00, 0x00, 0xFF}),
             (Bytes{0x12, 0xFE, 0x01}));
-  // A palette, and alpha that is dropped.
+  // A palette, and alpha, which is dropped.
   EXPECT_EQ(decoded({.width = 2, .height = 1, .color_type = 3, .palette = {1, 2, 3, 40, 50, 60}}, {1, 0}),
             (Bytes{40, 50, 60, 1, 2, 3}));
   EXPECT_EQ(decoded({.width = 2, .height = 1, .color_type = 6}, {9, 8, 7, 0, 6, 5, 4, 255}),
@@ -135,7 +134,7 @@ TEST(BadPictures, AreNamed) {
   EXPECT_THROW(decode_image(encoded("")), BadImage);
 }
 
-// Whatever is cut off, nothing is filled in: a JPEG without its last marker still has all pixels.
+// No part of a truncated file is filled in. A JPEG without its last marker still has all pixels.
 TEST(BadPictures, TruncatedOnesAreRefused) {
   const Bytes pixels = gradient(40, 30);
   const std::string files[] = {encode_jpeg({.width = 40, .height = 30}, pixels),
@@ -188,7 +187,7 @@ std::int64_t peak_kilobytes() {
   return usage.ru_maxrss;
 }
 
-// A scan of 11 bytes goes over all blocks of a picture, however large it is.
+// A scan of 11 bytes covers all blocks of an image of any size.
 TEST(BadPictures, ManyScansAreRefused) {
   const std::string picture =
       encode_jpeg({.width = 8, .height = 8, .channels = 1, .progressive = true}, Bytes(64, 100));
@@ -196,7 +195,7 @@ TEST(BadPictures, ManyScansAreRefused) {
     std::string bytes = picture.substr(0, picture.size() - 2);  // without the end marker
     // A table with one code, "0": the rest of the block is zeros.
     bytes += std::string("\xFF\xC4\x00\x14\x10\x01", 6) + std::string(16, '\0');
-    // Of component 1, coefficients 1 to 63 with all of their bits.
+    // The scan header of component 1 with coefficients 1 to 63 at full precision.
     for (int i = 0; i < count; ++i) bytes += std::string("\xFF\xDA\x00\x08\x01\x01\x00\x01\x3F\x00\x7F", 11);
     return bytes + "\xFF\xD9";
   };

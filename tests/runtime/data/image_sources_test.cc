@@ -27,7 +27,7 @@ int whole(ImageSize) {
   return 1;
 }
 
-/// A picture of 4 x 3 pixels of one colour.
+/// An image of 4 x 3 pixels of one colour.
 std::string plain_png(std::uint8_t value) {
   return encode_png({.width = 4, .height = 3}, std::vector<std::uint8_t>(4 * 3 * 3, value));
 }
@@ -44,7 +44,7 @@ TEST(ImageFolder, LinkedFoldersAreReadOnce) {
   write_file(folder / "set" / "bee" / "c.png", plain_png(1));
   write_file(folder / "elsewhere" / "d.png", plain_png(1));
   fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link");
-  fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link2");  // read already
+  fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link2");  // read before
   fs::create_directory_symlink(folder / "set" / "ant", folder / "set" / "ant" / "deep" / "loop");
   fs::create_directory_symlink(folder / "elsewhere", folder / "elsewhere" / "loop");
   const ImageFolder images({.root = folder / "set"});
@@ -52,7 +52,7 @@ TEST(ImageFolder, LinkedFoldersAreReadOnce) {
   for (std::int64_t i = 0; i < images.num_images(); ++i)
     names.push_back(images.path(i).lexically_relative(folder / "set").string());
   EXPECT_THAT(names, ElementsAre("ant/a.png", "ant/deep/b.png", "ant/link/d.png", "bee/c.png"));
-  // A class folder that is a link is a class.
+  // A link to a folder at the class level is a class.
   fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "cat");
   EXPECT_THAT(ImageFolder({.root = folder / "set"}).class_names(), ElementsAre("ant", "bee", "cat"));
 }
@@ -121,7 +121,7 @@ TEST(ImageFolder, SaysWhatIsMissing) {
               AllOf(HasSubstr((folder / "dog").string()), HasSubstr("has no pictures")));
 }
 
-// Somebody would train on half of a set without a word.
+// Otherwise a user would train on half of a set without notice.
 TEST(ImageFolder, PicturesOfOtherKindsAreNamed) {
   const TemporaryFolder folder;
   for (const char* name : {"a/1.png", "a/2.webp", "a/deep/3.GIF", "b/1.png", "b/labels.csv", "b/.4.bmp"}) {
@@ -152,14 +152,14 @@ TEST(ImageFolder, ABadPictureAndAMissingFileAreNotTheSame) {
   }
 }
 
-// Nothing waits for a pipe's other end.
+// Opening a pipe must not wait for its other end.
 TEST(ImageFolder, WhatIsNoFileIsABadPicture) {
   const TemporaryFolder folder;
   write_file(folder / "cat" / "1.jpg", plain_png(1));
   std::filesystem::create_symlink("nowhere.jpg", folder / "cat" / "2.jpg");
   std::filesystem::create_symlink("3.jpg", folder / "cat" / "3.jpg");  // a link to itself
   ASSERT_EQ(::mkfifo((folder / "cat" / "4.jpg").c_str(), 0600), 0);
-  std::filesystem::create_directories(folder / "cat" / "5.jpg");  // a folder as any other
+  std::filesystem::create_directories(folder / "cat" / "5.jpg");  // an ordinary folder
   write_file(folder / "cat" / "5.jpg" / "6.jpg", plain_png(1));
   std::filesystem::create_directory_symlink("5.jpg", folder / "cat" / "7.jpg");
   const auto images = open_images({.path = folder.path()});
@@ -194,7 +194,7 @@ TEST(ImageFolder, FingerprintFollowsTheSamples) {
   EXPECT_FALSE(one == fingerprint({"a/1.png", "a/2.png", "c/1.png"}));
   EXPECT_FALSE(one == fingerprint({"a/1.png", "a/2.png", "a/3.png", "b/1.png"}));
   const auto replaced = fingerprint({"a/1.png", "a/2.png", "b/1.png"}, 2);
-  EXPECT_FALSE(one == replaced);  // of the same size, as the pictures are of one colour
+  EXPECT_FALSE(one == replaced);  // the same size, because the images have one colour
   EXPECT_TRUE(one.has_names_of(replaced));
   EXPECT_EQ(one.contents, "3 pictures in 2 class folders");
 }
@@ -211,8 +211,8 @@ TEST(DecodedCache, KeepsWhatFits) {
   const auto reduced = [](ImageSize) { return 2; };
   for (const int picture : {0, 1}) images.load(picture, whole);
   const auto jpeg = images.load(3, reduced);
-  images.load(2, whole);                                      // no room
-  EXPECT_EQ(images.load(3, whole)->size, (ImageSize{8, 8}));  // another reduction than the one that is kept
+  images.load(2, whole);                                      // memory is full
+  EXPECT_EQ(images.load(3, whole)->size, (ImageSize{8, 8}));  // another reduction than the cached one
   EXPECT_EQ(memory->take(6), nullptr);
   EXPECT_NE(memory->take(5), nullptr);
   for (const char* name : {"1.png", "2.png", "3.png", "4.jpg"}) std::filesystem::remove(folder / "a" / name);
@@ -225,7 +225,7 @@ TEST(DecodedCache, KeepsWhatFits) {
   EXPECT_THROW(images.load(2, whole), Error);
 }
 
-// Training and evaluation have one budget.
+// Training and evaluation share one memory budget.
 TEST(DecodedCache, SetsShareTheMemory) {
   const TemporaryFolder folder;
   for (const char* name : {"x/a/1.png", "y/a/1.png"}) write_file(folder / name, plain_png(7));
@@ -273,7 +273,7 @@ TEST(CifarFiles, AreReadInOrder) {
   check_labels(*train, 10, "classes");
 }
 
-// Somebody deleted one, or its download failed: nobody would notice a fifth of the pictures.
+// A deleted file or a failed download would go unnoticed: a fifth of the images missing.
 TEST(CifarFiles, AGapIsRefused) {
   const TemporaryFolder folder;
   for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_4.bin", "data_batch_x.bin"}) {

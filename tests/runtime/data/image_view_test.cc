@@ -21,7 +21,7 @@ Image noise(int width, int height) {
   return image;
 }
 
-/// The definition: a triangle over all pixels of the picture, normalised.
+/// Reference: a normalised triangle filter over all pixels of the image.
 double scaled_pixel(const Image& image, const ImageBox& box, ImageSize size, int x, int y, int channel) {
   const double scale_x = box.width / size.width, scale_y = box.height / size.height;
   const double center_x = box.x + (x + 0.5) * scale_x, center_y = box.y + (y + 0.5) * scale_y;
@@ -67,7 +67,7 @@ TEST(Resample, TheWholePictureAtItsSizeIsACopy) {
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], image.pixels[i]);
 }
 
-/// One picture in memory; counts nothing, remembers the reduction that was asked for.
+/// One image in memory, which records the requested reduction.
 class OnePicture final : public ImageSource {
  public:
   explicit OnePicture(Image image) : image_(std::make_shared<const Image>(std::move(image))) {}
@@ -103,7 +103,7 @@ TEST(ImageView, TheMiddleSquareIsNormalised) {
   for (int y = 0; y < 6; ++y) {
     for (int x = 0; x < 6; ++x) {
       for (int c = 0; c < 3; ++c) {
-        // The square of side 6 begins at (3, 1).
+        // The square of side 6 starts at (3, 1).
         const double stored = image->pixels[static_cast<std::size_t>(((y + 1) * 12 + x + 3) * 3 + c)] / 255.0;
         const auto channel = static_cast<std::size_t>(c);
         EXPECT_NEAR(view[static_cast<std::size_t>((y * 6 + x) * 3 + c)],
@@ -124,7 +124,7 @@ TEST(ImageView, PaddingMovesAndMirrors) {
   int matches = 0, num_mirrored = 0, num_moved = 0;
   for (std::uint32_t epoch = 0; epoch < 64; ++epoch) {
     const auto view = view_of(source, padded, ImageRandom(Stream::kView, 7, epoch, 0));
-    // One of 25 places, mirrored or not, explains all pixels.
+    // The view must equal one of 25 shifts, mirrored or not, in all pixels.
     for (int place = 0; place < 50; ++place) {
       const int dx = place % 5 - 2, dy = place / 5 % 5 - 2;
       bool equal = true;
@@ -165,8 +165,8 @@ TEST(ImageView, ResizedCropsKeepTheirBounds) {
     EXPECT_LT(aspect, 2 + 0.04);
     sum_area += area;
   }
-  EXPECT_NEAR(sum_area / 2000, 0.35, 0.03);  // less where a wide crop does not fit
-  // A strip, which no draw fits: the middle part of the allowed aspect.
+  EXPECT_NEAR(sum_area / 2000, 0.35, 0.03);  // below the mean area, because some wide crops do not fit
+  // A strip that no draw fits: the center crop with the allowed aspect.
   ImageRandom random(Stream::kView, 3, 0, 0);
   const ImageBox strip = draw_resized_crop({1000, 10}, options, random);
   EXPECT_EQ(strip.x, 490);
@@ -207,7 +207,7 @@ TEST(ImageMix, BetaHasItsMoments) {
 
 constexpr int kSide = 6;
 
-/// The view of a member: pixel (x, y) has 1000 * member + 10 * y + x.
+/// The view of a member: pixel (x, y) is 1000 * member + 10 * y + x.
 std::vector<float> member_view(int member) {
   std::vector<float> view;
   for (int i = 0; i < kSide * kSide; ++i) {

@@ -1,4 +1,5 @@
-// Damage of a JPEG that is noticed ([Note: damaged JPEGs] in jpeg_decode.cc), and what is no damage.
+// Damage of JPEGs that is detected ([Note: damaged JPEGs] in jpeg_decode.cc), and changes that are not
+// damage.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ std::uint32_t random_word(std::uint32_t a, std::uint32_t b) {
   return philox4x32({a, b, 0, 0}, {3, 7})[0];
 }
 
-/// As detailed as a photograph: edges, shades and noise.
+/// An image with the detail of a photograph: edges, shades and noise.
 std::vector<std::uint8_t> photograph() {
   std::vector<std::uint8_t> pixels;
   for (int y = 0; y < kHeight; ++y) {
@@ -58,7 +59,7 @@ bool is_refused(const std::string& bytes) {
   }
 }
 
-/// The offset of the coded pixels: behind the header of the first scan.
+/// The offset of the coded pixels: after the header of the first scan.
 std::size_t first_coded(const std::string& file) {
   const std::size_t scan = file.find("\xFF\xDA");
   EXPECT_NE(scan, std::string::npos);
@@ -67,9 +68,9 @@ std::size_t first_coded(const std::string& file) {
 
 struct Damage {
   const char* name;
-  int bytes;  // in a row
+  int bytes;  // consecutive bytes
   enum class Kind { kBit, kRandom, kZero, kCutOut } kind;
-  double baseline, progressive;  // least share of pictures that are refused
+  double baseline, progressive;  // minimum share of images that are rejected
 };
 
 std::string damaged(const std::string& file, const Damage& damage, std::uint32_t number) {
@@ -88,7 +89,7 @@ std::string damaged(const std::string& file, const Damage& damage, std::uint32_t
   return bytes;
 }
 
-// The format has no checksum: what is asked for is what libjpeg can tell, so that a change of the rules
+// The format has no checksum. The test checks the rate that libjpeg detects, so that a change of the rules
 // shows.
 TEST(JpegDamage, MostOfItIsNoticed) {
   constexpr std::uint32_t kTries = 150;
@@ -113,7 +114,7 @@ TEST(JpegDamage, MostOfItIsNoticed) {
 TEST(JpegDamage, WhatIsCutOffIsAlwaysNoticed) {
   for (const bool progressive : {false, true}) {
     const std::string file = photograph_file(progressive, 60);
-    // Every place near the end, where a decoder may have all that it needs; some before.
+    // Every length near the end, where a decoder may have all the data it needs, and some lengths before.
     for (std::size_t size = 0; size < file.size(); size += size + 200 < file.size() ? 37 : 1) {
       EXPECT_TRUE(is_refused(file.substr(0, size))) << size << " of " << file.size();
     }
@@ -129,13 +130,13 @@ TEST(JpegDamage, PaddingAndForeignBytesAreNoDamage) {
     const auto with = [&](std::size_t at, const std::string& bytes) {
       return std::string(file).insert(at, bytes);
     };
-    // Behind the end: other files, as phones append them. Before the first scan: in front of the tables.
+    // After the end: other files, as phones append them. Before the first scan: in front of the tables.
     for (const std::string& whole : {with(file.size(), std::string(5000, '\0')), with(file.size(), file),
                                      with(file.size(), "\xFF\xD8 x"), with(tables, "junk"),
                                      with(end, std::string(16, '\0')), with(end, std::string(7, '\xFF'))}) {
       EXPECT_EQ(decode(whole).pixels, pixels);
     }
-    // libjpeg has read 8 bytes ahead and counts the rest.
+    // libjpeg has read 8 bytes ahead and counts the other ones.
     for (const std::string& bad : {with(end, std::string(30, '\0')), with(end, "left over bits and bytes")}) {
       EXPECT_THAT(message_of([&] { decode(bad); }),
                   ::testing::AllOf(HasSubstr("1.jpg"), HasSubstr("extraneous bytes before marker 0xd9")));

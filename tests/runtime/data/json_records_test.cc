@@ -29,7 +29,7 @@ TEST(JsonRecords, NumbersThatPythonWritesAreNumbers) {
   EXPECT_EQ(find_json_records("[\n  {\n    \"a\": [Infinity, 1],\n    \"b\": \"\\\"NaN\"\n  }\n]\n").kind,
             Kind::kRecords);
   EXPECT_FALSE(find_json_records("{\"a\": NaN}\n{\"a\": -Infinity}\n").is_broken);
-  EXPECT_EQ(find_json_records("{\"a\": 1, \"a\": 2}\n").kind, Kind::kObject);  // twice
+  EXPECT_EQ(find_json_records("{\"a\": 1, \"a\": 2}\n").kind, Kind::kObject);  // a repeated name
 }
 
 TEST(JsonRecords, BrokenLinesAmongThemAreRecords) {

@@ -37,7 +37,7 @@ std::int64_t num_targets(const HostBatch& batch) {
   return std::ranges::count_if(batch.targets, [](std::int32_t target) { return target >= 0; });
 }
 
-// Bounds are 4 standard deviations of so many draws.
+// Bounds are 4 standard deviations for this number of draws.
 TEST(MaskedTokens, FifteenInAHundredAreTargetsOfWhichEightInTenAreMasked) {
   constexpr std::int64_t kRead = 2000;
   const HostBatch plain = tokens()->read_train(0, kRead), batch = masked().read_train(0, kRead);

@@ -24,7 +24,7 @@ std::vector<std::string> pieces(const std::string& pattern, const std::string& t
   return all;
 }
 
-// The pieces that Split(Regex(pattern), "isolated") of tokenizers 0.23.3 gives.
+// The expected pieces come from Split(Regex(pattern), "isolated") of tokenizers 0.23.3.
 TEST(OnigExpression, CutsAsTokenizers) {
   const struct {
     const char *pattern, *text;
@@ -134,7 +134,7 @@ TEST(OnigExpression, RefusesWhatHasNoTranslation) {
   EXPECT_THAT(message_of([] { TextPattern(pcre_of_onig("a*")); }), HasSubstr("empty text"));
 }
 
-// 8 KB became 50 MB, which each quantifier moved.
+// Expressions of 8 KB that expanded to 50 MB, which each quantifier moved.
 TEST(OnigExpression, RefusesWhatGrowsBeyondAllUse) {
   std::string bounds;
   for (int i = 0; i < 3000; ++i) bounds += "\\b";

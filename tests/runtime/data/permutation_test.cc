@@ -50,8 +50,8 @@ TEST(Permutation, DependsOnSeedAndEpoch) {
   EXPECT_NE(base, values(Permutation(100, 1ull << 32 | 1, 0)));
 }
 
-// 6000 epochs over 10 positions: each (position, value) cell expects 600 hits with a deviation of about 23.
-// Six deviations would fail a fair shuffle once in ten million runs, and the seeds here are fixed.
+// 6000 epochs over 10 positions: each (position, value) cell expects 600 hits with a deviation of about 23. A
+// fair shuffle would exceed six deviations once in ten million runs, and the seeds here are fixed.
 TEST(Permutation, EveryValueIsEquallyLikelyAtEveryPosition) {
   constexpr int kSize = 10, kEpochs = 6000;
   std::vector<int> counts(kSize * kSize);
@@ -64,7 +64,7 @@ TEST(Permutation, EveryValueIsEquallyLikelyAtEveryPosition) {
   for (const int count : counts) EXPECT_NEAR(count, expected, 6 * deviation);
 }
 
-// A value tells nothing about its neighbour's: steps of +-1 are as rare as in a fair shuffle (2 expected).
+// Neighbouring values are independent: steps of +-1 are as rare as in a fair shuffle (2 expected).
 TEST(Permutation, NeighboursAreSeparated) {
   const auto order = values(Permutation(5000, 11, 0));
   int adjacent = 0;

@@ -26,7 +26,7 @@ Pieces pieces(const std::string& expression, std::string_view text) {
   return all;
 }
 
-/// As PCRE2 finds them in the whole text, without windows.
+/// PCRE2's matches in the whole text, without windows.
 Pieces whole_pieces(const std::string& expression, std::string_view text) {
   int error = 0;
   PCRE2_SIZE at = 0;
@@ -58,7 +58,7 @@ constexpr const char* kPatterns[] = {
     R"(^b+)",
     R"((?<=a)b+c|\bd\w*\b|e\z)"};
 
-// [Note: windows]
+// Tests [Note: windows].
 TEST(PreTokenizer, WindowsChangeNoPiece) {
   std::mt19937 random(1);
   const std::string atoms[] = {
@@ -98,7 +98,7 @@ TEST(PreTokenizer, PatternsThatTakeTooLongAreStopped) {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
     EXPECT_NE(message, "") << pattern;
     EXPECT_LT(took.count(), 20.0) << pattern << ": "
-                                  << message;  // 14 s of a quiet machine before, or for ever
+                                  << message;  // 14 s on an idle machine before the budget, or no end
   }
 }
 
@@ -108,12 +108,12 @@ TEST(PreTokenizer, ManyPatternsShareABudget) {
   EXPECT_EQ(message_of([] { MatchBudget(kBytes, 5).spend(std::uint64_t{6} * 512 * kBytes); }), "");
 }
 
-// A start behind its end: the same match again and again.
+// A match that starts behind its end would repeat for ever.
 TEST(PreTokenizer, AMatchThatDoesNotAdvanceIsRefused) {
   EXPECT_THAT(message_of([] { pcre_of_onig(R"((?:(.\K)){0}(?=(?1)))"); }), HasSubstr("not known here"));
   EXPECT_THAT(message_of([] { pcre_of_onig(R"(a\Kb)"); }), HasSubstr("\\K"));
   EXPECT_THAT(message_of([] { pcre_of_onig(R"((?~ab))"); }), HasSubstr("not known here"));
-  // As PCRE2 reads it.
+  // As read by PCRE2 itself.
   EXPECT_THAT(message_of([] { pieces(R"((?:(.\K)){0}(?=(?1)).?)", "abc"); }),
               ::testing::AnyOf(HasSubstr("does not advance"), HasSubstr("regular expression")));
 }

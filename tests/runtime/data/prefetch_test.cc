@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// Sample i is the number i; evaluation samples are negative. Counts reads, and can be slow or fail.
+/// Sample i is the number i; evaluation samples are negative. Counts reads, and can delay or fail.
 class CountingData final : public Dataset {
  public:
   std::int64_t num_samples() const override { return 1000; }
@@ -30,7 +30,7 @@ class CountingData final : public Dataset {
   mutable std::atomic<int> num_reads{0};
   std::int64_t per_read = 0;
   bool jitter = false;
-  int wait_for = 0;  // a read returns when so many have begun
+  int wait_for = 0;  // a read returns after this number of reads have started
   std::int64_t fail_at = -1;
   std::chrono::milliseconds delay{0};
 
@@ -75,7 +75,7 @@ TEST(Prefetcher, ReadsAheadUpToItsDepth) {
   const auto wait_for_reads = [&](int count) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (data->num_reads < count && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // for one too many to show
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // time for a surplus read to show
     EXPECT_EQ(data->num_reads, count);
   };
   wait_for_reads(4);
@@ -166,7 +166,7 @@ TEST(Prefetcher, WorkersKeepTheOrder) {
 TEST(Prefetcher, WorkersShareABatch) {
   const auto data = std::make_shared<CountingData>();
   data->per_read = 1;
-  data->wait_for = 3;  // parts that must be read at the same time
+  data->wait_for = 3;  // parts that must be read concurrently
   Prefetcher prefetcher(data, std::vector<BatchRequest>{{.first = 0, .count = 3}},
                         {.depth = 1, .workers = 3});
   EXPECT_EQ(prefetcher.next().value().targets, (std::vector<std::int32_t>{0, 1, 2}));

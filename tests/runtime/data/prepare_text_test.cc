@@ -26,7 +26,7 @@ using testing::sample_text;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-/// The tokens of a shard as text.
+/// The tokens of a shard, decoded.
 std::string text_of(const fs::path& path, const Tokenizer& tokenizer) {
   const TokenFile file(path);
   return tokenizer.decode(testing::token_ids(file));
@@ -67,7 +67,7 @@ TEST(PrepareText, MarksAreDroppedAndLineEndsStay) {
   EXPECT_EQ(summary.info.source_bytes, 10);
 }
 
-// The split that published results on a file of 1,115,394 characters used: 1,003,854 for training.
+// The split of published results for a file of 1,115,394 characters: 1,003,854 for training.
 TEST(PrepareText, NineTenthsAreRoundedDown) {
   const TemporaryFolder folder;
   write_file(folder / "in.txt", std::string(1'115'394, 'x'));
@@ -120,7 +120,7 @@ TEST(PrepareText, SentencepieceModelGoesAlong) {
   EXPECT_EQ(std::ranges::count(testing::token_ids(file), separator), 1);
 }
 
-// A vocabulary of 70,000 tokens, most of which nothing uses.
+// A vocabulary of 70,000 tokens, most of them unused.
 TEST(PrepareText, ByteLevelBpeKeepsItsFileAndWidth) {
   const TemporaryFolder folder;
   nlohmann::json vocab = nlohmann::json::object();
@@ -149,7 +149,7 @@ TEST(PrepareText, LongTextsAreEncodedInPiecesWithoutLoss) {
   const TemporaryFolder folder;
   std::string text;
   while (text.size() < 1'100'000)
-    text += "no line end \xe2\x82\xac\xf0\x9f\x9a\xa2 ";  // 3 and 4 bytes a character
+    text += "no line end \xe2\x82\xac\xf0\x9f\x9a\xa2 ";  // characters of 3 and 4 bytes
   write_file(folder / "in/a.txt", text);
   const std::string lines = sample_text(32'000);
   ASSERT_GT(lines.size(), std::size_t{1'100'000});

@@ -1,4 +1,4 @@
-// Text for tests of vocabularies: sentences with a grammar, so that there are pairs worth merging.
+// Text for vocabulary tests: sentences with a grammar, so that merges occur.
 #pragma once
 
 #include <string>

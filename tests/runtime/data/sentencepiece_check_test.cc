@@ -31,16 +31,16 @@ std::string field(int number, const std::string& content) {
   return bytes + content;
 }
 
-/// A charsmap: its trie and its strings.
+/// A charsmap: a trie and its strings.
 struct Charsmap {
   std::array<std::uint32_t, 256> units{};
   std::uint32_t trie_bytes = sizeof units;
   std::string strings = std::string("b\0", 2);
 
-  /// "a" becomes the string at `value`.
+  /// Maps "a" to the string at `value`.
   explicit Charsmap(std::uint32_t value = 0) {
-    units.fill(1);                                              // a label that no byte at its place has
-    units[0] = 2 << 10;                                         // the root: children at 2 ^ byte
+    units.fill(1);       // a label that matches no byte at its position
+    units[0] = 2 << 10;  // the root: children at 2 ^ byte
     units[2 ^ 'a'] = ((2U ^ 'a' ^ 128U) << 10) | 1 << 8 | 'a';  // its value is at 128
     units[128] = 1U << 31 | value;
   }
@@ -58,7 +58,7 @@ class SentencePieceCheck : public ::testing::Test {
     const std::array<std::filesystem::path, 1> inputs = {folder_ / "a.txt"};
     train_sentencepiece(inputs, folder_ / "plain.model", {.vocab_size = 350});
   }
-  /// Of the model with `blob` as the rules of its normalizer (3) or denormalizer (5).
+  /// The error of loading the model with `blob` as the rules of its normalizer (3) or denormalizer (5).
   std::string refusal(const std::string& blob, int normalizer = 3) {
     write_file(folder_ / "my.model", read_file(folder_ / "plain.model") + field(normalizer, field(2, blob)));
     return message_of([&] { load_sentencepiece(folder_ / "my.model"); });
@@ -73,7 +73,7 @@ TEST_F(SentencePieceCheck, TakesRulesWithinBounds) {
   EXPECT_EQ(refusal(""), "");
 }
 
-// The trie of Unicode's compatibility forms, with 100,000 units.
+// The trie of Unicode's compatibility forms has 100,000 units.
 TEST_F(SentencePieceCheck, TakesTheRulesOfTheLibrary) {
   for (const char* rule : {"nmt_nfkc", "nfkc_cf"}) {
     const std::unordered_map<std::string, std::string> arguments = {
@@ -100,10 +100,10 @@ TEST_F(SentencePieceCheck, RefusesWhatLeadsOut) {
         AllOf(HasSubstr("my.model"), HasSubstr("precompiled_charsmap"), HasSubstr("unit 0 of its trie")));
   }
   Charsmap leaf;
-  leaf.units[0] = 1U << 31 | 0x1FFFFFU << 10;  // the library follows the root all the same
+  leaf.units[0] = 1U << 31 | 0x1FFFFFU << 10;  // the library follows the root anyway
   EXPECT_THAT(refusal(leaf.blob()), HasSubstr("unit 0 of its trie"));
   Charsmap farther;
-  farther.units[2 ^ 'a'] = 0x1FFFFFU << 10 | 1 << 9 | 'a';  // an offset times 256
+  farther.units[2 ^ 'a'] = 0x1FFFFFU << 10 | 1 << 9 | 'a';  // an offset scaled by 256
   EXPECT_THAT(refusal(farther.blob()), HasSubstr("of its trie leads to"));
   EXPECT_THAT(refusal(Charsmap(2).blob()), HasSubstr("has a string at 2"));
   EXPECT_THAT(refusal(Charsmap(0x7FFFFFFF).blob()), HasSubstr("has a string at 2147483647"));
@@ -126,7 +126,7 @@ TEST_F(SentencePieceCheck, RefusesSizesAndStrings) {
   EXPECT_THAT(refusal("ab"), HasSubstr("it has 2 bytes"));
 }
 
-// The library's trie throws an exception of its own, where a refusal is an Error.
+// The library's trie throws its own exception, which must become an Error.
 TEST_F(SentencePieceCheck, RefusesAPieceThatBeginsWithNul) {
   const std::unordered_map<std::string, std::string> arguments = {
       {"input", (folder_ / "a.txt").string()},

@@ -74,7 +74,7 @@ TEST_F(SentencePiece, RefusesFilesThatAreNoModels) {
   const auto message = [&] { return message_of([&] { load_sentencepiece(model); }); };
   write_file(model, "a text");
   EXPECT_NE(message().find("my.model is not a sentencepiece model"), std::string::npos) << message();
-  std::filesystem::resize_file(model, std::uintmax_t{1} << 40);  // of holes
+  std::filesystem::resize_file(model, std::uintmax_t{1} << 40);  // a sparse file
   EXPECT_NE(message().find("it has 1099511627776 bytes"), std::string::npos) << message();
 }
 

@@ -24,7 +24,7 @@ class SharedFilesTest : public ::testing::Test {
     const auto found = find_shared_files(train, eval);
     return found ? found->count : 0;
   }
-  /// Of folders of class folders; pictures are not opened.
+  /// For folders of class folders; images are not opened.
   std::int64_t shared_pictures(const char* train, const char* eval) {
     const auto a = open_images({.path = folder_ / train}), b = open_images({.path = folder_ / eval});
     const auto found = find_shared_files(*a, *b);
@@ -95,7 +95,7 @@ TEST_F(SharedFilesTest, CopiesOfPicturesAreFoundByTheirBytes) {
   EXPECT_EQ(found->eval, folder_ / "val/bee/copy.png");
   EXPECT_EQ(found->train, folder_ / "train/ant/7.png");
 
-  // Files that end alike, in more than is read of each.
+  // Files that differ only before the part that is read.
   const std::string end(10'000, 'x');
   write_file(folder_ / "train/long/1.png", "a" + end);
   write_file(folder_ / "val/long/1.png", "b" + end);
@@ -106,7 +106,7 @@ TEST_F(SharedFilesTest, CopiesOfPicturesAreFoundByTheirBytes) {
 
 TEST_F(SharedFilesTest, AsManyPicturesAreComparedAsMayBeOpened) {
   for (int i = 0; i < 100; ++i) {
-    const std::string picture(static_cast<std::size_t>(10 + i), 'x');  // each of its own size
+    const std::string picture(static_cast<std::size_t>(10 + i), 'x');  // all sizes differ
     write_file(folder_ / fmt::format("train/ant/{}.png", i), picture);
     write_file(folder_ / fmt::format("val/ant/{}.png", i), picture);
   }

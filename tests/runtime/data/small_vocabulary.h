@@ -1,4 +1,4 @@
-// Byte-level BPE vocabularies of a few merges, whose tokens can be told by hand.
+// Byte-level BPE vocabularies of a few merges, whose tokens can be derived by hand.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 
 namespace trireme::testing {
 
-/// A tokenizer.json: 256 bytes, then what the merges give, then the added token <|endoftext|>.
+/// A tokenizer.json: 256 bytes, then the results of the merges, then the added token <|endoftext|>.
 inline nlohmann::json tokenizer_of(const std::vector<std::pair<std::string, std::string>>& merges) {
   using nlohmann::json;
   json vocab = json::object(), list = json::array();

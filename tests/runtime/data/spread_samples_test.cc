@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-/// Sample i has the number i as input and i / 10, its class, as target.
+/// Sample i has the number i as input, and its class i / 10 as target.
 class Numbers final : public Dataset {
  public:
   explicit Numbers(std::int64_t count) : count_(count) {}
@@ -41,7 +41,7 @@ TEST(SpreadSamples, EveryClassHasItsPart) {
   EXPECT_THAT(spread.left_out(), ElementsAre("one"));
 }
 
-// Whoever reads which part of it, they are the same samples.
+// The samples do not depend on how reads are split.
 TEST(SpreadSamples, DoNotDependOnHowTheyAreRead) {
   const SpreadSamples spread(std::make_shared<Numbers>(47), 13);
   const HostBatch all = spread.read_sequential(0, 13);

@@ -17,7 +17,7 @@ class TextReaderTest : public ::testing::Test {
     write_file(folder_ / "in.txt", bytes);
     return TextReader(folder_ / "in.txt");
   }
-  /// `text` of ASCII in two or four bytes a character.
+  /// ASCII `text` with two or four bytes per character.
   static std::string wide(const std::string& text, std::size_t bytes, std::size_t at) {
     std::string result;
     for (const char c : text) {
@@ -42,7 +42,7 @@ TEST_F(TextReaderTest, Utf8IsTakenWithoutItsMark) {
                 .text(),
             "a\xef\xbb\xbf"
             "b");
-  EXPECT_EQ(open("\xff").text(), "\xff");  // no UTF-8, and no other that is known
+  EXPECT_EQ(open("\xff").text(), "\xff");  // not valid UTF-8, and no other known encoding
   for (const char* empty : {"", "\xef\xbb\xbf", "\xef\xbb\xbf\xef\xbb\xbf"})
     EXPECT_EQ(open(empty).flaw(), TextFlaw::kEmpty);
 }

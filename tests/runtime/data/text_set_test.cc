@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::message_of;
 
-/// Matches in brackets.
+/// The pieces, with matches in brackets.
 std::vector<std::string> pieces(const TextSet& set, std::string_view text) {
   std::vector<std::string> all;
   MatchBudget budget(text.size(), 1);

@@ -69,7 +69,7 @@ TEST_F(TextSourcesTest, FollowsLinksToFilesOfTheFolderAlone) {
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_THAT(notes[1], AllOf(HasSubstr("1 linked file,"), HasSubstr("in/a/outside"),
                               HasSubstr("name the files themselves")));
-  // The links that the user names are followed.
+  // Links named by the user are followed.
   fs::create_directory_symlink(folder_ / "in/a", folder_ / "named");
   const std::vector<fs::path> named = {folder_ / "named", folder_ / "in/a/outside"};
   EXPECT_EQ(names(find_text({.inputs = named})),

@@ -18,7 +18,7 @@ namespace {
 using testing::message_of;
 using testing::TemporaryFolder;
 
-/// Tokens first, first + 1, ...: a window tells where it was cut.
+/// Writes tokens first, first + 1, ..., so that a window reveals its position.
 void write_counting(const std::filesystem::path& path, std::uint16_t first, std::size_t count) {
   std::vector<std::int32_t> tokens(count);
   std::iota(tokens.begin(), tokens.end(), first);
@@ -33,7 +33,7 @@ std::vector<std::int32_t> inputs_of(const HostBatch& batch) {
   return inputs;
 }
 
-/// The first input of each sample, after a check that the others follow it one by one, targets a step ahead.
+/// The first input of each sample, after checking that inputs are consecutive and targets are one ahead.
 std::vector<std::int32_t> starts_of(const HostBatch& batch, std::int64_t length) {
   const auto inputs = inputs_of(batch);
   EXPECT_EQ(inputs.size(), batch.targets.size());
@@ -131,7 +131,7 @@ TEST(TokenDataset, WindowsStayWithinTheirShard) {
   EXPECT_EQ(starts_of(data.read_sequential(0, 10), 8),
             (std::vector<std::int32_t>{1000, 1008, 1016, 2000, 2008, 2016, 2024, 2032, 4000, 4008}));
   for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
-    auto starts = starts_of(data.read_train(epoch * 10, 10), 8);  // checks that tokens follow each other
+    auto starts = starts_of(data.read_train(epoch * 10, 10), 8);  // also checks that tokens are consecutive
     std::sort(starts.begin(), starts.end());
     EXPECT_LT(starts[2], 2000);
     EXPECT_GE(starts[3], 2000);
@@ -167,7 +167,7 @@ TEST(TokenDataset, VocabCheckLooksAtEveryShard) {
   EXPECT_NE(message.find("b.bin"), std::string::npos) << message;
 }
 
-// A shard changes under a run.
+// A shard changes during a run.
 
 void overwrite_token(const std::filesystem::path& path, std::int64_t position, std::uint16_t token) {
   std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
@@ -180,10 +180,10 @@ TEST(TokenDataset, AnIdBeyondTheVocabularyThatAppearsLaterIsNamedWithFileAndPosi
   write_counting(folder / "a.bin", 0, 33);
   const TokenDataset data({.path = folder / "a.bin", .sequence_length = 8, .vocab_size = 100});
   EXPECT_NO_THROW(data.read_sequential(0, 4));
-  // As a failing disk does it: the file looks as before.
+  // As a failing disk does: the file's status is unchanged.
   const auto time = std::filesystem::last_write_time(folder / "a.bin");
   for (const std::int64_t position :
-       {24, 13, 8}) {  // input and target, in the middle, a target alone at first
+       {24, 13, 8}) {  // input and target in the middle, then a target that is first in its sample
     overwrite_token(folder / "a.bin", position, static_cast<std::uint16_t>(100 + position));
     std::filesystem::last_write_time(folder / "a.bin", time);
     const std::string message = message_of([&] { data.read_sequential(0, 4); });

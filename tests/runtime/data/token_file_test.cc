@@ -24,7 +24,7 @@ void write_tokens(const std::filesystem::path& path, const std::vector<std::int3
   writer.commit();
 }
 
-/// A file with this header and `num_bytes` bytes of tokens.
+/// Writes a file with this header and `num_bytes` bytes of tokens.
 void write_raw(const std::filesystem::path& path, std::int32_t magic, std::int32_t version,
                std::int32_t num_tokens, std::size_t num_bytes) {
   std::array<std::int32_t, 256> header{magic, version, num_tokens};
@@ -103,7 +103,7 @@ TEST(TokenFile, LargeVocabulariesHave32Bits) {
   EXPECT_EQ(testing::token_ids(TokenFile(folder / "eval.bin")), (std::vector<std::int32_t>{65'536}));
   file.check_vocab(128'256);
   expect_contains(message_of([&] { file.check_vocab(128'255); }), {"token 128255", "position 1"});
-  // Ids that no int32 holds.
+  // Ids beyond the range of int32.
   write_raw(folder / "huge.bin", 20240801, 7, 1, 0);
   write_file(folder / "huge.bin", read_file(folder / "huge.bin") + std::string("\x00\x00\x00\x80", 4));
   expect_contains(message_of([&] { TokenFile(folder / "huge.bin").check_vocab(1000); }), {"2147483648"});

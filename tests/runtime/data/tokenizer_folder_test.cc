@@ -93,17 +93,17 @@ TEST_F(TokenizerFolderTest, TokensThatAreAddedToASentencepieceModelAreRefusedByN
               HasSubstr("its tokenizer_config.json lists the added token '<x>' with the id 350"));
   EXPECT_THAT(refusal("tokenizer_config.json", R"({"pad_token": [1]})"), HasSubstr("tokenizer is damaged"));
   EXPECT_THAT(refusal("added_tokens.json", "{"), HasSubstr("added_tokens.json is damaged"));
-  // The file itself is read without them.
+  // Loading the model file directly ignores them.
   write_file(tokenizer_ / "added_tokens.json", R"({"<x>": 350})");
   EXPECT_EQ(load_tokenizer((tokenizer_ / "tokenizer.model").string())->vocab_size(), 350);
-  // A tokenizer.json that was converted from the model is no better.
+  // A tokenizer.json that was converted from the model is rejected as well.
   nlohmann::json json = testing::tokenizer_of({});
   json["model"]["byte_fallback"] = true;
   write_json(json);
   EXPECT_THAT(message_of([&] { kind(); }), HasSubstr("'<x>' with the id 350"));
   json["added_tokens"].push_back({{"id", 350}, {"content", "<x>"}});
   write_json(json);
-  EXPECT_EQ(kind(), "sentencepiece");  // which is logged
+  EXPECT_EQ(kind(), "sentencepiece");  // and logs this
 }
 
 TEST_F(TokenizerFolderTest, RefusesLinksOutOfTheFolder) {

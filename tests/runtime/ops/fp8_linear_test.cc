@@ -1,5 +1,5 @@
-// The linear op in fp8 beside a product in double precision of the numbers that its operands' codes stand
-// for: result, gradients, what it saves, and the maxima that it leaves behind. See [Note: fp8].
+// Compares the linear op in fp8 with a product of the decoded operands in double precision: result,
+// gradients, saved bytes and recorded maxima. See [Note: fp8].
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ float amax_of(const std::vector<float>& x) {
   return amax;
 }
 
-// Rounded as an operand with the scale of `reference`.
+// `x` after quantization with the scale of `reference`.
 std::vector<double> decoded(const std::vector<float>& x, Fp8Format format, float reference) {
   const int k = fp8_scale_exponent(reference, format);
   std::vector<double> numbers;
@@ -92,7 +92,7 @@ TEST_P(Fp8Linear, IsTheProductOfTheDecodedOperands) {
   const std::vector<float> weight = ctx.to_host(in_bf16(ctx.to_host(masters.value({0})), {kOut, kIn}));
   const std::vector<float> bias = ctx.to_host(in_bf16(ctx.to_host(masters.value({1})), {kOut}));
   const std::vector<float> x_host = ctx.to_host(x), dy_host = ctx.to_host(dy);
-  // Of the input the history is too low: it is clipped.
+  // The maximum in the input's history is too low, so the input is clipped.
   const float x_reference = has_history ? amax_of(x_host) / 4 : amax_of(x_host);
   const float w_reference = has_history ? 1.0f : amax_of(weight);
   const float dy_reference = has_history ? 100.0f : amax_of(dy_host);
@@ -107,7 +107,7 @@ TEST_P(Fp8Linear, IsTheProductOfTheDecodedOperands) {
   const Tensor leaf = tape.watch(x);
   const Tensor y = ops::linear(ctx, leaf, {0}, {.bias = {1}});
   EXPECT_EQ(y.dtype(), DType::kBFloat16);
-  EXPECT_EQ(tape.saved_bytes(), kRows * kIn + 4);  // a byte an element, and the scale
+  EXPECT_EQ(tape.saved_bytes(), kRows * kIn + 4);  // one byte per element, and the scale
   const std::vector<float> result = ctx.to_host(y);
   const std::vector<float> dx = ctx.to_host(tape.backward(ctx, {{y.id(), dy}}, {leaf.id()})[0]);
 
@@ -117,7 +117,7 @@ TEST_P(Fp8Linear, IsTheProductOfTheDecodedOperands) {
   for (std::size_t m = 0; m < kRows; ++m) {
     for (std::size_t n = 0; n < kOut; ++n) {
       want_y[m * kOut + n] = bias[n];
-      want_db[n] += dy_host[m * kOut + n];  // as it comes
+      want_db[n] += dy_host[m * kOut + n];  // not quantized
       for (std::size_t k = 0; k < kIn; ++k) {
         want_y[m * kOut + n] += x8[m * kIn + k] * w8[n * kIn + k];
         want_dx[m * kIn + k] += dy8[m * kOut + n] * w8[n * kIn + k];

@@ -1,4 +1,4 @@
-// Every op's backward against finite differences, and what ops refuse.
+// Checks every op's backward against finite differences, and its input errors.
 #include <gtest/gtest.h>
 
 #include "runtime/base/error.h"
@@ -52,7 +52,7 @@ TEST(Gradients, LinearWithResidual) {
 }
 
 TEST(Gradients, SumOverChunks) {
-  // Of two chunks: {up, up's bias, down}, and the bias of all.
+  // Parameters of two chunks, {up, up's bias, down} each, and the common bias.
   const std::vector<ParameterSpec> chunks{
       {.name = "up0", .shape = {4, 6}},   {.name = "up_bias0", .shape = {4}},
       {.name = "down0", .shape = {6, 4}}, {.name = "up1", .shape = {4, 6}},
@@ -94,7 +94,7 @@ TEST(Gradients, Activation) {
   }
 }
 
-// The weight {0} with an adapter of {2} and {3}.
+// Gives weight {0} an adapter of {2} and {3}.
 class WithAdapter final : public ParameterResolver {
  public:
   explicit WithAdapter(ParameterResolver& parameters) : parameters_(parameters) {}
@@ -228,7 +228,7 @@ TEST(Gradients, Swiglu) {
       {.input = {3, 4, 2 * 9}, .op = [](Context& ctx, const Tensor& x) { return ops::swiglu(ctx, x); }});
 }
 
-// The gradient lies where the input was, if nobody else holds it.
+// The gradient overwrites the input if the input is not shared.
 TEST(Gradients, SwigluBehindALinear) {
   expect_gradients(
       {.parameters = {{.name = "weight", .shape = {14, 5}}},
@@ -236,8 +236,8 @@ TEST(Gradients, SwigluBehindALinear) {
        .op = [](Context& ctx, const Tensor& x) { return ops::swiglu(ctx, ops::linear(ctx, x, {0})); }});
 }
 
-// Llama 3.1's scaling (factors of its config.json): in 8192 positions pair 28 of 64 turns 4.19 times, which
-// is kept, pair 35 0.997 times, which is slowed, and pair 30 2.7785 times.
+// Llama 3.1's scaling (factors of its config.json). In 8192 positions pair 28 of 64 turns 4.19 times and is
+// kept, pair 35 turns 0.997 times and is slowed, and pair 30 turns 2.7785 times and is interpolated.
 TEST(Rope, ScaledFrequencies) {
   const RopeFrequencies plain = ops::rope_frequencies(128, 5e5);
   const RopeFrequencies scaled = ops::rope_frequencies(

@@ -1,4 +1,4 @@
-// Backward of the ops on images against finite differences over strides, paddings, groups, odd sizes and
+// Checks the backward of image ops against finite differences, over strides, paddings, groups, odd sizes and
 // images of one pixel.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using testing::expect_gradients;
 
-/// +-0.05, +-0.15, ... in random order: no two of them, nor one and zero, meet within a check.
+/// +-0.05, +-0.15, ... in random order: during a check no two of them, and none and zero, become equal.
 std::vector<float> apart(std::int64_t count) {
   constexpr float kSpacing = 0.1f;
   static_assert(kSpacing / 2 > testing::kLargestMove);
@@ -115,8 +115,8 @@ TEST(ImageGradientSweep, Relu) {
   }
 }
 
-// With the rectifier in the same pass. What it sees must stay on its side of zero: the inputs of a channel
-// lie near -1 and +1, so that normalised ones do, too, and gains and shifts keep them away from zero.
+// With the rectifier in the same pass. Its argument must not change sign: the inputs of a channel are near -1
+// and +1, so normalised ones are, too, and gains and shifts keep them away from zero.
 TEST(ImageGradientSweep, BatchNormWithRectifier) {
   for (const Shape& shape : {Shape{8, 1, 1, 3}, Shape{2, 5, 7, 3}, Shape{3, 4, 4, 3}}) {
     SCOPED_TRACE(shape.to_string());
@@ -134,7 +134,7 @@ TEST(ImageGradientSweep, BatchNormWithRectifier) {
   }
 }
 
-// The residual is the input itself, far on either side of zero by a constant.
+// The residual is the input plus a constant that moves it far from zero on either side.
 TEST(ImageGradientSweep, BatchNormWithResidualAndRectifier) {
   for (const Shape& shape : {Shape{7, 1, 1, 4}, Shape{2, 3, 5, 4}}) {
     SCOPED_TRACE(shape.to_string());

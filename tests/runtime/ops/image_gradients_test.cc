@@ -1,4 +1,4 @@
-// Backward of the ops on images against finite differences, and what they refuse.
+// Checks the backward of image ops against finite differences, and their input errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ TEST(ImageGradients, Conv2d) {
   }
 }
 
-// The rectifier's kink is avoided: finite differences must not step across it.
+// Without the rectifier, because finite differences must not step across its kink.
 TEST(ImageGradients, BatchNorm) {
   for (const bool residual : {false, true}) {
     expect_gradients({.parameters = {{.name = "gamma", .shape = {6}}, {.name = "beta", .shape = {6}}},
@@ -64,7 +64,7 @@ TEST(ImageGradients, Pools) {
       {.input = {1, 1, 1, 4}, .op = [](Context& ctx, const Tensor& x) { return ops::global_pool(ctx, x); }});
 }
 
-// As patches become tokens: another shape, a first token, positions; with the input used elsewhere too.
+// The path from patches to tokens: reshape, first token, positions; the input is also used elsewhere.
 TEST(ImageGradients, TokenPositions) {
   for (const bool has_first : {false, true}) {
     std::vector<ParameterSpec> parameters = {{.name = "positions", .shape = {1, has_first ? 7 : 6, 5}}};
@@ -87,7 +87,7 @@ TEST(ImageGradients, SequencePool) {
                     }});
 }
 
-// The pool that leaves the first token alone.
+// A pool that selects the first token.
 TEST(ImageGradients, FirstToken) {
   expect_gradients({.input = {3, 1, 6, 5}, .op = [](Context& ctx, const Tensor& x) {
                       return ops::reshape(ctx, ops::avg_pool(ctx, x, {.stride = 6}), {3, 5});
@@ -108,10 +108,10 @@ TEST(ImageGradients, SoftTargets) {
        }});
 }
 
-// Kinks: compared with the same function in plain loops, at a point.
+// Ops with kinks, compared with plain loops at one point.
 class Kinks : public ::testing::Test {
  protected:
-  // Gradients of sum(w y) for random w with respect to the input and the parameters' gradients.
+  // Gradient of sum(w y), for random w, with respect to the input; also computes the parameters' gradients.
   std::vector<float> input_gradient(const Shape& shape, const std::function<Tensor(const Tensor&)>& op) {
     ctx_.tape = &tape_;
     ctx_.training = true;
@@ -148,7 +148,7 @@ TEST_F(Kinks, MaxPool) {
   }
 }
 
-// One pass with rectifier and residual gives what separate ops give.
+// One pass with rectifier and residual equals separate ops.
 TEST_F(Kinks, FusedBatchNormEqualsItsParts) {
   const std::vector<ParameterSpec> specs = {
       {.name = "gamma", .shape = {7}, .init = Initializer::normal(1.0f)},
@@ -247,7 +247,7 @@ TEST(ImageOpChecks, NameBothShapes) {
   });
 }
 
-// A table without an op: named, with the device.
+// A missing table entry is an error that names the op and the device.
 TEST(ImageOpChecks, AMissingEntryIsNamed) {
   Backend without = meta_backend();
   without.name = "half";

@@ -1,5 +1,5 @@
-// Selective recompute: the gradients of an attention whose queries, keys and values are made again have the
-// same bits, and of what backward needs those three are no longer kept.
+// Selective recompute: gradients have the same bits when queries, keys and values are recomputed, and
+// backward no longer keeps these three.
 #include <gtest/gtest.h>
 
 #include "runtime/deferred_gradients.h"

@@ -22,15 +22,15 @@
 using namespace trireme;
 
 struct EmulatedNcclComm {
-  std::shared_ptr<Communicator> streams;  // what the streams say to each other
-  std::shared_ptr<Communicator> hosts;    // and the hosts, when they connect
+  std::shared_ptr<Communicator> streams;  // moves the data of the streams
+  std::shared_ptr<Communicator> hosts;    // synchronises the hosts when they connect
   TestMemory memory{DeviceType::kCpu};
   std::set<std::pair<CallKind, int>> connected;  // calls and peers
   std::atomic<bool> lost_peer = false;
   ncclUniqueId id{};
-  std::atomic<int> users = 0;       // threads inside of a call
-  std::atomic<bool> ended = false;  // destroyed, or aborted
-  // A call that connects, in a thread of its own.
+  std::atomic<int> users = 0;       // threads inside a call
+  std::atomic<bool> ended = false;  // destroyed or aborted
+  // A call that connects, on its own thread.
   std::future<ncclResult_t> connecting;
 };
 
@@ -39,7 +39,7 @@ namespace {
 std::atomic<int> failing_operations{-1}, failing_setup{-1}, num_misuses{0};
 std::atomic<bool> setup_hangs{false};
 
-// A call of the program with a communicator.
+// Scope of a program's call with a communicator.
 class Use {
  public:
   explicit Use(ncclComm_t comm) : comm_(comm) {
@@ -61,7 +61,7 @@ struct Worlds {
   std::mutex mutex;
   int next = 0;
   std::map<std::string, Pair> by_id;
-  // Until the process ends: the rank may be inside of a call while its watchdog aborts.
+  // Kept until the process ends: a rank may be inside a call while its watchdog aborts.
   std::vector<std::unique_ptr<EmulatedNcclComm>> aborted;
 };
 Worlds& worlds() {
@@ -69,22 +69,22 @@ Worlds& worlds() {
   return all;
 }
 
-// An operation that the streams' communicator has been given.
+// An operation posted to the streams' communicator.
 struct UnderWay {
   Work work;
   Tensor result;
-  void* out = nullptr;  // null: nothing comes back
+  void* out = nullptr;  // null: no result
 };
 
 struct Operation {
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
   CallKind call = CallKind::kSend;
-  int peer = -1;                    // of messages
-  std::function<UnderWay()> start;  // in the stream's thread
+  int peer = -1;                    // for messages
+  std::function<UnderWay()> start;  // runs on the stream's thread
 };
 
-// Of one rank, which is a thread.
+// State of one rank, which is a thread.
 struct Group {
   int depth = 0;
   std::vector<Operation> operations;
@@ -124,7 +124,7 @@ Tensor copy(ncclComm_t comm, const void* in, std::size_t count, ncclDataType_t t
   return tensor;
 }
 
-// The hosts of all ranks that a new connection is for wait for each other, as NCCL's do.
+// Blocks the hosts of all ranks of a new connection until all have joined, as NCCL does.
 void connect(const std::vector<Operation>& operations) {
   std::vector<Work> works;
   for (const Operation& one : operations) {
@@ -142,7 +142,7 @@ void connect(const std::vector<Operation>& operations) {
   for (Work& work : works) work.wait();
 }
 
-// In the stream's thread. The operations of a group make progress together.
+// Runs on the stream's thread. The operations of a group progress concurrently.
 void play(const std::vector<Operation>& operations) {
   try {
     std::vector<UnderWay> all;
@@ -169,7 +169,7 @@ void give_to_stream(std::vector<Operation> operations) {
   emulated_enqueue(stream, [all = std::move(operations)] { play(all); });
 }
 
-// All are of one communicator.
+// All operations belong to one communicator.
 ncclResult_t launch(std::vector<Operation> operations) {
   if (operations.empty()) return ncclSuccess;
   const ncclComm_t comm = operations.front().comm;
@@ -196,10 +196,10 @@ ncclResult_t enqueue(Operation operation) {
   return ncclSuccess;
 }
 
-// Input is read, and output written, when the stream comes to the operation.
+// Input is read, and output written, when the stream reaches the operation.
 struct Buffers {
   const void* in = nullptr;
-  std::size_t in_count = 0, out_count = 0;  // 0 to `out`: in place
+  std::size_t in_count = 0, out_count = 0;  // 0 out_count: in place
   void* out = nullptr;
   ncclDataType_t type = ncclUint8;
 };

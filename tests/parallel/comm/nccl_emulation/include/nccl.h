@@ -1,5 +1,5 @@
-// The part of NCCL that parallel/comm uses, between threads of one process over host memory: so that the
-// communicator's own logic, and what it does when NCCL fails, is tested without a GPU. See nccl_emulation.h.
+// The part of NCCL that parallel/comm uses, between threads of one process over host memory, so that the
+// communicator's logic and its handling of NCCL failures are tested without a GPU. See nccl_emulation.h.
 #pragma once
 
 #include <cuda_runtime_api.h>
