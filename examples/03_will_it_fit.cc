@@ -31,7 +31,7 @@ int main() {
   };
   ask("1 rank", {.global_batch = 8, .micro_batch = 1}, 1);
   ask("4 ranks, data parallel", {.global_batch = 8, .micro_batch = 2}, 4);
-  ask("4 ranks, ZeRO-2", {.global_batch = 8, .micro_batch = 1, .zero = ZeroStage::kGradients}, 4);
-  ask("4 stages", {.global_batch = 8, .micro_batch = 1, .pipeline = {.stages = 4}}, 4);
+  ask("4 ranks, ZeRO-2", {.global_batch = 8, .micro_batch = 1, .layout = {.zero = ZeroStage::kGradients}}, 4);
+  ask("4 stages", {.global_batch = 8, .micro_batch = 1, .layout = {.pipeline = 4}}, 4);
   return num_fitting == 2 && num_remedies == 2 ? 0 : 1;
 }

@@ -66,10 +66,10 @@ JobConfig job_of(const DoctorArguments& arguments, const LaunchEnvironment& laun
                 engines ? "--engines" : "--roofline", launch.num_ranks);
   JobConfig config =
       resolve(load_config(engines ? *arguments.engines : *arguments.roofline, arguments.overrides));
-  TRIREME_CHECK(config.parallel.pipeline == 1,
+  TRIREME_CHECK(config.parallel.layout.pipeline == 1,
                 "`trireme doctor {}` is about the calls of one rank with the whole model, but "
                 "parallel.pipeline = {}: add --set parallel.pipeline=1",
-                engines ? "--engines" : "--roofline", config.parallel.pipeline);
+                engines ? "--engines" : "--roofline", config.parallel.layout.pipeline);
   return config;
 }
 

@@ -35,16 +35,8 @@ constexpr std::array kRefused{
     RefusedKeys{"parallel.layout", "an evaluation searches no layout"},
     RefusedKeys{"parallel.cluster", "an evaluation searches no layout"},
     RefusedKeys{"parallel.cluster_device", "an evaluation searches no layout"},
-    RefusedKeys{"parallel.accumulate_unsharded", "an evaluation has no gradients"},
     RefusedKeys{"parallel.reduction", "an evaluation has no gradients"},
-    RefusedKeys{"parallel.keep_gathered", "an evaluation gathers parameters for each micro-batch"},
     RefusedKeys{"parallel.offload", "an evaluation has no optimizer state"},
-    RefusedKeys{"parallel.recompute", "an evaluation runs no backward pass"},
-    RefusedKeys{"parallel.recompute_every", "an evaluation runs no backward pass"},
-    RefusedKeys{"parallel.schedule", "an evaluation runs no backward pass"},
-    RefusedKeys{"parallel.chunks", "an evaluation runs no backward pass"},
-    RefusedKeys{"parallel.tensor", "an evaluation ranks classes in whole logits"},
-    RefusedKeys{"parallel.sequence", "an evaluation ranks classes in whole logits"},
     RefusedKeys{"parallel.cuda_graph", "an evaluation records no step"},
     RefusedKeys{"parallel.tune_products", "an evaluation measures no products"},
 };
@@ -66,6 +58,10 @@ void check_taken(const std::string& text) {
                                                 name == refused.name.substr(0, refused.name.size() - 1)));
     TRIREME_CHECK(!matches, "--set {}: trireme eval does not take {}: {}", text, name, refused.reason);
   }
+  for (const LayoutField& field : layout_fields()) {
+    TRIREME_CHECK(field.no_eval.empty() || name != fmt::format("parallel.{}", field.name),
+                  "--set {}: trireme eval does not take {}: {}", text, name, field.no_eval);
+  }
 }
 
 }  // namespace
@@ -73,7 +69,7 @@ void check_taken(const std::string& text) {
 JobConfig evaluation_config(const JobConfig& trained, std::span<const std::string> overrides) {
   for (const std::string& text : overrides) check_taken(text);
   JobConfig config = trained;
-  config.parallel = {.zero = trained.parallel.zero,
+  config.parallel = {.layout = {.zero = trained.parallel.layout.zero},
                      .timeout_s = trained.parallel.timeout_s,
                      .device = trained.parallel.device,
                      .oversubscribe = trained.parallel.oversubscribe};

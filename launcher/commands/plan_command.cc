@@ -239,7 +239,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                          .json = arguments.json});
   }
   JobConfig config = with_layout(arguments, given, launch, cluster_of);
-  const bool has_stages = config.parallel.pipeline > 1;
+  const bool has_stages = config.parallel.layout.pipeline > 1;
   const bool measures_cut = has_stages && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kMeasured;
   TRIREME_CHECK(!arguments.times || arguments.timeline || has_stages,
                 "--times {} is about how long blocks take: it needs --timeline FILE, or a job with "

@@ -50,8 +50,9 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
     check_threads(config.parallel);
     blocks = build_blocks(config.model);
   });
-  const bool may_have_stages_on_gpus = (config.parallel.pipeline > 1 || config.parallel.is_searched()) &&
-                                       config.parallel.device != DeviceType::kCpu;
+  const bool may_have_stages_on_gpus =
+      (config.parallel.layout.pipeline > 1 || config.parallel.is_searched()) &&
+      config.parallel.device != DeviceType::kCpu;
   if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
   const RankDevice rank = [&] {
     const Watchdog::Scope scope = session.inside("the choice of a device");
@@ -75,8 +76,8 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
                                             {.measurement = measurement, .limit_bytes = limit.bytes});
   const ParallelSection settled =
       with_accumulation(counted_on(config, rank.device.type), blocks, comm, limit).parallel;
-  config.parallel.accumulate_unsharded = settled.accumulate_unsharded;
-  config.parallel.keep_gathered = settled.keep_gathered;
+  config.parallel.layout = settled.layout;
+  config.parallel.open = settled.open;
   return Trainer(start_run({.config = config,
                             .blocks = blocks,
                             .out = output_root(arguments),

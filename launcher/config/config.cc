@@ -271,12 +271,11 @@ void take_optimizer_defaults(Reading& reading) {
   if (is_open("optimizer.nesterov")) optimizer.nesterov = true;
 }
 
-void note_fixed_layout(Reading& reading) {
+void open_searched_layout(Reading& reading) {
   ParallelSection& parallel = reading.config.parallel;
+  if (!parallel.is_searched()) return;
   for (const ConfigKey& key : config_keys()) {
-    const bool is_fixed =
-        parallel.is_searched() && is_layout_key(key) && reading.given.contains(key.full_name());
-    if (is_fixed) parallel.fixed.insert(key.name);
+    if (is_layout_key(key) && !reading.given.contains(key.full_name())) parallel.open.insert(key.name);
   }
 }
 
@@ -286,7 +285,7 @@ Reading read_config(std::string_view toml, std::string_view source, std::span<co
   for (const std::string& text : overrides) apply_override(reading, text);
   take_shape(reading);
   take_optimizer_defaults(reading);
-  note_fixed_layout(reading);
+  open_searched_layout(reading);
   check_config(reading.config);
   return reading;
 }

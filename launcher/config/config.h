@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "launcher/config/words.h"
+#include "parallel/layout/layout.h"
+#include "parallel/mesh/hosts.h"
 
 namespace trireme {
 
@@ -129,28 +131,15 @@ struct PrecisionSection {
 };
 
 struct ParallelSection {
-  LayoutChoice layout = LayoutChoice::kGiven;
-  std::set<std::string, std::less<>> fixed;  // of kAuto: the keys of the layout that the job gives; no key
-  std::string cluster, cluster_device;       // of kAuto; empty: this machine, and the only one that fits
-  std::int64_t pipeline = 1;
-  std::int64_t tensor = 1;
-  bool sequence = false;
-  std::int64_t zero = 0;
-  std::optional<bool> accumulate_unsharded;  // nothing: "auto"
-  std::optional<bool> keep_gathered;         // likewise
-  std::int64_t prefetch_depth = 1;
-  std::int64_t group_min_bytes = 0;
+  LayoutChoice choice = LayoutChoice::kGiven;  // the key "layout"
+  Layout layout;                               // without its cut: see pipeline_cut
+  OpenFields open = fields_by_memory();        // of the layout: chosen before step 1
+  std::string cluster, cluster_device;         // of kAuto; empty: this machine, and the only one that fits
   Offload offload = Offload::kNone;
   bool progress_thread = false;
-  std::int64_t recompute_every = 0;
-  Recompute recompute = Recompute::kNone;
-  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
-  std::int64_t chunks = 1;
   PipelineCut pipeline_cut;
   Reduction reduction = Reduction::kCanonical;
-  Exchange exchange = Exchange::kAuto;
-  HostMap
-      hosts;  // of every rank; no key: the communicator's, or as `trireme plan --ranks-per-machine` has it
+  HostMap hosts;  // of every rank; not a key: the communicator's, or by `trireme plan --ranks-per-machine`
   TimeoutChoice timeout_s;
   std::optional<DeviceType> device;  // nothing: "auto"
   std::int64_t threads = 0;
@@ -159,7 +148,12 @@ struct ParallelSection {
   bool cuda_graph = false;
   bool tune_products = false;
 
-  bool is_searched() const { return layout == LayoutChoice::kAuto; }
+  bool is_searched() const { return choice == LayoutChoice::kAuto; }
+  /// Gives a field of the layout its value, which leaves it no longer open.
+  void settle(std::string_view field, const LayoutValue& value) {
+    layout_field(field).set(layout, value);
+    open.erase(std::string(field));
+  }
 };
 
 struct CheckpointSection {

@@ -91,26 +91,26 @@ void check_adapters(const JobConfig& config) {
       "memory",
       config.model.tensor_chunks);
   TRIREME_CHECK(
-      config.parallel.tensor == 1,
+      config.parallel.layout.tensor == 1,
       "train.lora does not go with parallel.tensor = {} yet, which wants the model in tensor chunks; "
       "take ZeRO or stages to share memory",
-      config.parallel.tensor);
+      config.parallel.layout.tensor);
 }
 
 void check_pipeline(const JobConfig& config) {
   const ParallelSection& parallel = config.parallel;
-  const bool interleaved = parallel.schedule == PipelineSchedule::kInterleaved;
+  const bool interleaved = parallel.layout.schedule == PipelineSchedule::kInterleaved;
   TRIREME_CHECK(
-      parallel.chunks == 1 || interleaved,
+      parallel.layout.chunks == 1 || interleaved,
       "parallel.chunks = {} needs parallel.schedule = \"interleaved\"; \"{}\" runs one chunk a rank",
-      parallel.chunks, to_word(parallel.schedule));
+      parallel.layout.chunks, name(parallel.layout.schedule));
   TRIREME_CHECK(
-      parallel.chunks > 1 || !interleaved,
+      parallel.layout.chunks > 1 || !interleaved,
       "parallel.schedule = \"interleaved\" needs parallel.chunks = 2 or more; with one chunk a rank it "
       "is \"1f1b\"");
-  if (parallel.pipeline == 1) {
+  if (parallel.layout.pipeline == 1) {
     TRIREME_CHECK(
-        parallel.chunks == 1,
+        parallel.layout.chunks == 1,
         "parallel.schedule = \"interleaved\" needs parallel.pipeline = 2 or more: one stage has nothing "
         "to interleave");
     TRIREME_CHECK(parallel.pipeline_cut.kind != PipelineCut::Kind::kListed,
@@ -120,15 +120,15 @@ void check_pipeline(const JobConfig& config) {
 }
 
 void check_sequence(const JobConfig& config) {
-  if (!config.parallel.sequence) return;
+  if (!config.parallel.layout.sequence) return;
   TRIREME_CHECK(
-      config.parallel.tensor > 1,
+      config.parallel.layout.tensor > 1,
       "parallel.sequence = true needs parallel.tensor = 2 or more: one tensor rank has nobody to share "
       "the sequence with");
-  TRIREME_CHECK(config.model.seq_len % config.parallel.tensor == 0,
+  TRIREME_CHECK(config.model.seq_len % config.parallel.layout.tensor == 0,
                 "parallel.sequence = true: parallel.tensor = {} ranks cannot share model.seq_len = {} tokens "
                 "equally; use a sequence that is a multiple of {}, or parallel.sequence = false",
-                config.parallel.tensor, config.model.seq_len, config.parallel.tensor);
+                config.parallel.layout.tensor, config.model.seq_len, config.parallel.layout.tensor);
 }
 
 /// What the search decides is checked when it is settled.
@@ -156,10 +156,10 @@ void check_optimizer(const JobConfig& config) {
   TRIREME_CHECK(!optimizer.nesterov || optimizer.momentum > 0,
                 "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
   if (optimizer.name != OptimizerConfig::Kind::kMuon) return;
-  TRIREME_CHECK(config.parallel.zero == 0,
+  TRIREME_CHECK(config.parallel.layout.zero == ZeroStage::kNone,
                 "optimizer.name = \"muon\" updates whole matrices, of which a rank has a piece with "
                 "parallel.zero = {}: set parallel.zero = 0, or take another optimizer",
-                config.parallel.zero);
+                static_cast<int>(config.parallel.layout.zero));
   TRIREME_CHECK(
       config.model.tensor_chunks == 1,
       "optimizer.name = \"muon\" updates whole matrices, which model.tensor_chunks = {} cuts: set it "
@@ -225,12 +225,12 @@ std::string doubt_about_adapters(const JobConfig& config) {
 
 std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device) {
   const ParallelSection& parallel = config.parallel;
-  if (device != DeviceType::kCuda || !parallel.cuda_graph || parallel.pipeline == 1) return "";
+  if (device != DeviceType::kCuda || !parallel.cuda_graph || parallel.layout.pipeline == 1) return "";
   return fmt::format(
       "parallel.cuda_graph = true with parallel.pipeline = {} has not run on a GPU yet: a recorded step need "
       "not run all its branches at once, and stages that wait for each other's messages may then wait "
       "forever. If the first steps do not end, set parallel.cuda_graph = false",
-      parallel.pipeline);
+      parallel.layout.pipeline);
 }
 
 std::string check_schedule(const JobConfig& config) {

@@ -6,6 +6,7 @@
 
 #include "launcher/config/key_rules.h"
 #include "launcher/config/key_scopes.h"
+#include "launcher/config/layout_keys.h"
 #include "launcher/config/section_keys.h"
 #include "runtime/precision.h"
 
@@ -16,6 +17,11 @@ std::string names_of_ops() {
   std::vector<std::string_view> names;
   for (const OpPolicy& policy : kOpPolicies) names.push_back(policy.name);
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string names_of_searched() {
+  const OpenFields names = searched_fields();
+  return fmt::format("`{}`", fmt::join(names, "`, `"));
 }
 
 void add_train_keys(std::vector<ConfigKey>& keys) {
@@ -197,13 +203,13 @@ void add_precision_keys(std::vector<ConfigKey>& keys) {
 void add_engine_keys(std::vector<ConfigKey>& keys) {
   using L = ParallelSection;
   SectionKeys<L>(keys, "parallel", &JobConfig::parallel)
-      .add("layout", &L::layout,
+      .add("layout", &L::choice,
            "`auto`: `train`, `run` and `plan` take the fastest layout that fits, as `trireme plan --search` "
-           "finds it for the ranks at hand, and say which: `pipeline`, `tensor`, `sequence`, `zero`, "
-           "`recompute_every`, `recompute`, `schedule`, `chunks`, `exchange`, `accumulate_unsharded` and "
-           "`keep_gathered`. Those that the job gives are kept. The results do not change, and a run may go "
-           "on with another layout. `parallel = \"auto\"` in place of the section is short for it, as is "
-           "`--set parallel=auto`, which also takes back what the file says of the layout.")
+           "finds it for the ranks at hand, and say which: " +
+               names_of_searched() +
+               ". Those that the job gives are kept. The results do not change, and a run may go "
+               "on with another layout. `parallel = \"auto\"` in place of the section is short for it, as is "
+               "`--set parallel=auto`, which also takes back what the file says of the layout.")
       .add("cluster", &L::cluster, any(),
            "What the search knows of the machine: a file of `trireme doctor --measure` or examples/clusters. "
            "Empty: a rough description, by a large product and a copy that are timed first, with links of 4 "
@@ -211,67 +217,17 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .only(for_searched_layouts())
       .add("cluster_device", &L::cluster_device, any(),
            "The device of `cluster` that ranks have, where several come into question.")
-      .only(for_searched_layouts())
-      .add("pipeline", &L::pipeline, from_to(1, 4096),
-           "Pipeline stages that the blocks are cut into; data ranks = ranks / stages / `tensor`. The "
-           "results do not "
-           "change.")
-      .add("tensor", &L::tensor, from_to(1, 64),
-           "Tensor parallelism: ranks, neighbours in their numbers, that share the `model.tensor_chunks` of "
-           "every "
-           "layer and read the same samples; data ranks = ranks / stages / `tensor`. Divides "
-           "`model.tensor_chunks` and the heads (of `llama` `kv_heads`). "
-           "The results do not change.")
-      .add("sequence", &L::sequence, any(),
-           "Sequence parallelism: the `tensor` ranks share the rows of norms, dropout and the residual "
-           "stream as well, so that all activations of a layer are divided by `tensor`. Its sums become "
-           "reduce-scatters and all-gathers, and each layer gathers twice more in backward. For GPTs, Llamas "
-           "and BERTs, where `tensor` divides the sequence. The results do not change.")
-      .add("zero", &L::zero, from_to(0, 3),
-           "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
-           "too, 3: parameters too (FSDP, fully sharded). The results do not change.")
-      .add_boolean_or_auto(
-          "accumulate_unsharded", &L::accumulate_unsharded,
-          "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce them once: more "
-          "memory, less traffic (FSDP: `no_sync`). `auto`: where the predicted memory fits, in "
-          "`memory_limit` or, without one, in 7/8 of what a rank may use; `trireme plan`, `config.toml` and "
-          "`summary.json` say what was chosen. The results do not change.")
-      .add_boolean_or_auto(
-          "keep_gathered", &L::keep_gathered,
-          "`zero` 3: gather each block's parameters once a step and keep them from their first use to their "
-          "last, over all micro-batches: more memory, less traffic (FSDP: `reshard_after_forward` = False). "
-          "`auto`: with several micro-batches a rank, where it fits as above; before `accumulate_unsharded`, "
-          "as it saves more. The results do not change.")
-      .add("prefetch_depth", &L::prefetch_depth, count_from(0),
-           "`zero` 3: gather the parameters of a block while so many blocks before it run. 0: when it is "
-           "due. The results do not change.")
-      .add_bytes("group_min_bytes", &L::group_min_bytes, at_least(0),
-                 "Neighbouring blocks whose fp32 parameters are smaller share their buffers and messages: "
-                 "less padding and fewer messages where blocks are small. An integer, or a string such as "
-                 "\"4 MiB\". 0: each block on its own. The results do not change.")
+      .only(for_searched_layouts());
+  for (const LayoutField& field : layout_fields()) {
+    if (field.name != kCutField) keys.push_back(layout_key(field));
+  }
+  SectionKeys<L>(keys, "parallel", &JobConfig::parallel)
       .add("offload", &L::offload,
            "`optimizer`: optimizer state lies in host memory and the update runs there. On the CPU that is "
            "the same memory, counted separately; refused on GPUs. The results do not change.")
       .add("progress_thread", &L::progress_thread, any(),
            "On the CPU: a thread a rank moves data while the rank computes. Worth it where cores are to "
            "spare. The results do not change.")
-      .add("recompute_every", &L::recompute_every, count_from(0),
-           "Activation checkpointing: keep only the input of every segment of so many blocks, fewer than the "
-           "model has, and run it again in backward. 0: keep everything. The results do not change.")
-      .add(
-          "recompute", &L::recompute,
-          "`selective`: attention's queries, keys and values are dropped after forward and made again in "
-          "backward, from the input that is kept in any case: of a GPT 3/16 of what its blocks keep, for at "
-          "most a twelfth more arithmetic. Softmax is not run again: there is no matrix over pairs of tokens "
-          "that it could save. With `recompute_every`, which keeps no block whole, segments need less while "
-          "their backward runs. The results do not change.")
-      .add("schedule", &L::schedule,
-           "Order of micro-batches in a pipeline: `gpipe` all forwards, then all backwards; `1f1b` in turns, "
-           "with fewer micro-batches alive; `interleaved` the same with several chunks of blocks on every "
-           "rank, for a smaller pipeline bubble; `zb-h1` as `1f1b` with the weights' gradients computed "
-           "separately, when a stage would wait: a smaller bubble for more memory. No effect with one stage. "
-           "The results do not change.")
-      .add("chunks", &L::chunks, count_from(1), "`interleaved`: chunks of blocks on every rank.")
       .add("pipeline_cut", &L::pipeline_cut,
            "\"flops\", \"parameters\", \"blocks\", \"measured\" or first blocks such as \"3, 6\"",
            "Where the blocks are cut into stages. `flops`: the stage with the most arithmetic, counted, has "
@@ -282,16 +238,6 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add("reduction", &L::reduction,
            "`canonical`: the same bits on every layout. `fast`: the communication library's own all-reduce. "
            "Over MPI on slow links: faster with several ranks a host, a tenth slower with one.")
-      .add(
-          "exchange", &L::exchange,
-          "Gradients and parameters between data ranks that have several hosts: `flat`: between all ranks at "
-          "once. `hierarchical`: summed inside of each host first, and gathered over the hosts first, so "
-          "that "
-          "one copy leaves and enters a host in place of one for each of its ranks. It needs equally many "
-          "data ranks on every host, neighbours in their numbers, and for `reduction` = canonical a power of "
-          "two of micro-batches that a host sums at once; else the exchange is flat, and the run says why. "
-          "`auto`: hierarchical where it is possible and `reduction` = canonical. The results do not change, "
-          "but with `reduction` = fast.")
       .add_string_or_number(
           "timeout_s", &L::timeout_s, "\"auto\" or 0 and more",
           "Seconds that an action of a step, an evaluation, a checkpoint, a part of the start or the end "

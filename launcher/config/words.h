@@ -9,9 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "parallel/layout/layout.h"
 #include "parallel/layout/param_store.h"
-#include "parallel/plan/pipeline_schedule.h"
-#include "parallel/reduce/exchange_choice.h"
 #include "parallel/reduce/grad_accumulator.h"
 #include "runtime/base/device.h"
 #include "runtime/base/error.h"
@@ -146,13 +145,6 @@ template <>
 inline constexpr auto kWords<Offload> = std::to_array<Word<Offload>>({{Offload::kNone, "none"},
                                                                       {Offload::kOptimizer, "optimizer"}});
 template <>
-inline const auto kWords<Recompute> = with_names({Recompute::kNone, Recompute::kSelective});
-template <>
-inline const auto kWords<PipelineSchedule> = with_names({PipelineSchedule::kGpipe,
-                                                         PipelineSchedule::kOneForwardOneBackward,
-                                                         PipelineSchedule::kInterleaved,
-                                                         PipelineSchedule::kZeroBubbleH1});
-template <>
 inline constexpr auto kWords<LayoutChoice> =
     std::to_array<Word<LayoutChoice>>({{LayoutChoice::kGiven, "given"}, {LayoutChoice::kAuto, "auto"}});
 template <>
@@ -172,9 +164,6 @@ inline constexpr auto kWords<GpuSensorChoice> = std::to_array<Word<GpuSensorChoi
 template <>
 inline constexpr auto kWords<Reduction> =
     std::to_array<Word<Reduction>>({{Reduction::kCanonical, "canonical"}, {Reduction::kFast, "fast"}});
-template <>
-inline constexpr auto kWords<Exchange> = std::to_array<Word<Exchange>>(
-    {{Exchange::kAuto, "auto"}, {Exchange::kFlat, "flat"}, {Exchange::kHierarchical, "hierarchical"}});
 /// The device to compute on; nothing: any that there is.
 template <>
 inline constexpr auto kWords<std::optional<DeviceType>> = std::to_array<Word<std::optional<DeviceType>>>(

@@ -29,7 +29,7 @@ void check_tensor_chunks(const ModelSection& model, const ModelExtent& heads, co
 
 void check_tensor_ranks(const JobConfig& config) {
   const ModelSection& model = config.model;
-  const std::int64_t ranks = config.parallel.tensor;
+  const std::int64_t ranks = config.parallel.layout.tensor;
   if (ranks == 1) return;
   TRIREME_CHECK(
       std::ranges::count(family_of(model).keys, "tensor_chunks") > 0,

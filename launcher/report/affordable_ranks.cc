@@ -36,12 +36,9 @@ double price_of(const ClusterChoice& cluster, const AffordableRequest& request) 
 
 std::string describe(const LayoutsReport& report) {
   const JobConfig& config = report.configs[0];
-  const ParallelSection& parallel = config.parallel;
-  return fmt::format("tensor {}, pipeline {}, zero {}, recompute {}, micro-batch {}", parallel.tensor,
-                     parallel.pipeline, parallel.zero,
-                     parallel.recompute_every > 0             ? "every 1"
-                     : parallel.recompute == Recompute::kNone ? "-"
-                                                              : "selective",
+  const Layout& layout = config.parallel.layout;
+  return fmt::format("tensor {}, pipeline {}, zero {}, recompute {}, micro-batch {}", layout.tensor,
+                     layout.pipeline, static_cast<int>(layout.zero), recompute_text(layout),
                      config.train.micro_batch);
 }
 

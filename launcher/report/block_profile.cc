@@ -29,7 +29,7 @@ BlockProfile measure_profile(const JobConfig& config, const Device& device, int 
                                         {.device = device,
                                          .threads = threads,
                                          .precision = build_precision(config.precision),
-                                         .recompute = config.parallel.recompute})};
+                                         .recompute = config.parallel.layout.recompute})};
 }
 
 std::string describe_mismatch(const BlockProfile& profile, const JobConfig& config) {

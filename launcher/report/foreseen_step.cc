@@ -44,7 +44,7 @@ ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, in
   batch_layout(config, num_ranks);  // refuses what cannot be laid out
   const MeasuredCard card = card_of(cluster);
   const MemoryLimit limit = planned_limit(config, num_ranks, 0, &card);
-  if (config.parallel.pipeline > 1 && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops)
+  if (config.parallel.layout.pipeline > 1 && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops)
     config.parallel.pipeline_cut = flops_cut(config, {.num_ranks = num_ranks, .limit_bytes = limit.bytes});
   const auto blocks = build_blocks(config.model);
   config = with_accumulation(config, blocks, num_ranks, limit);

@@ -9,6 +9,7 @@
 #include "launcher/config/layout_keys.h"
 #include "launcher/config/words.h"
 #include "launcher/host/machine.h"
+#include "launcher/report/layout_json.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/text_table.h"
 #include "launcher/train/build.h"
@@ -19,68 +20,40 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What the search begins with. Of a job that leaves it the layout, what is open has its default already.
-JobConfig without_layout(JobConfig config) {
+/// The fields that a search may choose: all of a job that gives its layout, except how it exchanges and what
+/// it keeps over micro-batches where the job says so.
+OpenFields open_fields(const ParallelSection& parallel) {
+  if (parallel.is_searched()) return parallel.open;
+  OpenFields open = searched_fields();
+  open.erase("exchange");
+  for (const std::string& field : fields_by_memory()) {
+    if (!parallel.open.contains(field)) open.erase(field);
+  }
+  return open;
+}
+
+/// `job` with `layout`, and nothing left open.
+JobConfig with_layout(const JobConfig& job, const Layout& layout) {
+  JobConfig config = job;
   ParallelSection& parallel = config.parallel;
-  parallel.pipeline = parallel.tensor = parallel.chunks = 1;
-  parallel.zero = parallel.recompute_every = 0;
-  parallel.sequence = false;
-  parallel.recompute = Recompute::kNone;
-  parallel.schedule = PipelineSchedule::kOneForwardOneBackward;
+  parallel.choice = LayoutChoice::kGiven;
+  parallel.layout = layout;
+  parallel.layout.cut.clear();
+  parallel.open.clear();
   parallel.pipeline_cut = {};
-  parallel.layout = LayoutChoice::kGiven;
-  parallel.fixed.clear();
   parallel.cluster.clear();
   parallel.cluster_device.clear();
   return config;
 }
 
-FixedLayout fixed_layout(const ParallelSection& parallel) {
-  if (!parallel.is_searched()) return {};
-  const auto fixed = [&]<class T>(const char* key, T value) {
-    return parallel.fixed.contains(key) ? std::optional<T>(value) : std::nullopt;
-  };
-  return {.tensor = fixed("tensor", static_cast<int>(parallel.tensor)),
-          .stages = fixed("pipeline", static_cast<int>(parallel.pipeline)),
-          .chunks = fixed("chunks", static_cast<int>(parallel.chunks)),
-          .recompute_every = fixed("recompute_every", static_cast<int>(parallel.recompute_every)),
-          .sequence = fixed("sequence", parallel.sequence),
-          .zero = fixed("zero", static_cast<ZeroStage>(parallel.zero)),
-          .schedule = fixed("schedule", parallel.schedule),
-          .recompute = fixed("recompute", parallel.recompute)};
-}
-
 JobConfig with_layout(const JobConfig& job, const EngineOptions& options) {
-  JobConfig config = without_layout(job);
+  JobConfig config = with_layout(job, options.layout);
   config.train.micro_batch = options.micro_batch;
-  ParallelSection& parallel = config.parallel;
-  parallel.tensor = options.tensor;
-  parallel.sequence = options.sequence;
-  parallel.pipeline = options.pipeline.stages;
-  parallel.schedule = options.pipeline.schedule;
-  parallel.chunks = options.pipeline.chunks;
-  parallel.zero = static_cast<std::int64_t>(options.zero);
-  parallel.recompute_every = options.recompute_every;
-  parallel.recompute = options.recompute;
-  parallel.exchange = options.exchange;
-  parallel.accumulate_unsharded = options.accumulate_unsharded;
-  parallel.keep_gathered = options.keep_gathered;
   return config;
 }
 
-std::string recompute_text(const EngineOptions& options) {
-  if (options.recompute_every > 0) return fmt::format("every {}", options.recompute_every);
-  return options.recompute == Recompute::kNone ? "-" : "selective";
-}
-
-std::string schedule_text(const PipelineOptions& pipeline) {
-  if (pipeline.stages == 1) return "-";
-  const std::string word(name(pipeline.schedule));
-  return pipeline.chunks > 1 ? fmt::format("{} x {}", word, pipeline.chunks) : word;
-}
-
 int data_ranks(const PlannedJob& job) {
-  return job.num_ranks / (job.options.pipeline.stages * job.options.tensor);
+  return job.options.layout.data_ranks(job.num_ranks);
 }
 
 /// Waits for other ranks, exchanges left out.
@@ -100,13 +73,12 @@ std::string why_slower(const PlanPrice& before, const PlanPrice& price) {
 }
 
 std::string describe_layout(const PlannedJob& job) {
-  const EngineOptions& options = job.options;
-  const PipelineOptions& pipeline = options.pipeline;
-  const std::string chunks = pipeline.chunks > 1 ? fmt::format(", chunks = {}", pipeline.chunks) : "";
+  const Layout& layout = job.options.layout;
+  const std::string chunks = layout.chunks > 1 ? fmt::format(", chunks = {}", layout.chunks) : "";
   return fmt::format(
-      "tensor = {}, pipeline = {}{}, {} data rank(s), zero = {}, recompute_every = {}, micro_batch = {}",
-      options.tensor, pipeline.stages, chunks, data_ranks(job), static_cast<int>(options.zero),
-      options.recompute_every, options.micro_batch);
+      "tensor = {}, pipeline = {}{}, {} data rank(s), zero = {}, recompute {}, micro_batch = {}",
+      layout.tensor, layout.pipeline, chunks, data_ranks(job), static_cast<int>(layout.zero),
+      recompute_text(layout), job.options.micro_batch);
 }
 
 /// Of the job's steps with one of the layouts.
@@ -117,22 +89,10 @@ double cost_of(const LayoutsReport& report, std::size_t layout) {
 
 /// By the job's keys, and the number of data ranks.
 Json layout_json(const PlannedJob& job) {
-  const EngineOptions& options = job.options;
-  const PipelineOptions& pipeline = options.pipeline;
-  return {{"tensor", options.tensor},
-          {"sequence", options.sequence},
-          {"pipeline", pipeline.stages},
-          {"pipeline_cut", pipeline.cut.empty() ? Json("flops") : Json(pipeline.cut)},
-          {"data", data_ranks(job)},
-          {"schedule", name(pipeline.schedule)},
-          {"chunks", pipeline.chunks},
-          {"zero", static_cast<int>(options.zero)},
-          {"exchange", to_word(options.exchange)},
-          {"accumulate_unsharded", options.accumulate_unsharded},
-          {"keep_gathered", options.keep_gathered},
-          {"recompute_every", options.recompute_every},
-          {"recompute", name(options.recompute)},
-          {"micro_batch", options.micro_batch}};
+  Json json = layout_json(job.options.layout);
+  json["data"] = data_ranks(job);
+  json["micro_batch"] = job.options.micro_batch;
+  return json;
 }
 
 std::function<void(const SearchProgress&)> progress_of_search(const LayoutsRequest& request) {
@@ -164,7 +124,8 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
     const MeasuredCard card = card_of(cluster);
     report.limit_bytes = planned_limit(job, request.num_ranks, 0, &card).bytes;
   }
-  JobConfig config = without_layout(job);
+  const OpenFields open = open_fields(job.parallel);
+  JobConfig config = with_layout(job, without(job.parallel.layout, open));
   config.parallel.device = device.type;
   config.parallel.hosts =
       request.hosts.empty() ? hosts_of(request.num_ranks, request.ranks_per_machine) : request.hosts;
@@ -174,10 +135,8 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
         planned, cluster.cluster, device, report.limit_bytes,
         {.most = request.most,
          .varies_micro_batch = request.varies_micro_batch,
-         .accumulation = {.accumulate_unsharded = job.parallel.accumulate_unsharded,
-                          .keep_gathered = job.parallel.keep_gathered},
          .uses_whole_limit = job.parallel.memory_limit > 0,
-         .fixed = fixed_layout(job.parallel),
+         .open = open,
          .threads = count_cores().usable(),
          .check = [&](const EngineOptions& options) { check_config(with_layout(job, options)); },
          .on_progress = progress_of_search(request)});
@@ -220,14 +179,14 @@ std::string to_text(const LayoutsReport& report) {
                  "MFU %", "bubble %", "exposed ms", "against the one above"}};
   for (std::size_t i = 0; i < found.best.size(); ++i) {
     const FoundLayout& layout = found.best[i];
-    const EngineOptions& options = layout.job.options;
+    const Layout& shared = layout.job.options.layout;
     const PlanPrice& price = layout.price;
-    rows.push_back({fmt::format("{}{}", options.tensor, options.sequence ? " sequence" : ""),
-                    fmt::format("{}", options.pipeline.stages), fmt::format("{}", data_ranks(layout.job)),
-                    fmt::format("{}{}", static_cast<int>(options.zero),
-                                options.exchange == Exchange::kFlat ? " flat" : ""),
-                    schedule_text(options.pipeline), recompute_text(options),
-                    fmt::format("{}", options.micro_batch), fmt::format("{:.4g}", price.step_ms),
+    rows.push_back({fmt::format("{}{}", shared.tensor, shared.sequence ? " sequence" : ""),
+                    fmt::format("{}", shared.pipeline), fmt::format("{}", data_ranks(layout.job)),
+                    fmt::format("{}{}", static_cast<int>(shared.zero),
+                                shared.exchange == Exchange::kFlat ? " flat" : ""),
+                    schedule_text(shared), recompute_text(shared),
+                    fmt::format("{}", layout.job.options.micro_batch), fmt::format("{:.4g}", price.step_ms),
                     short_bytes(layout.peak_bytes), fmt::format("{:.1f}", 100 * price.mfu),
                     fmt::format("{:.1f}", 100 * price.bubble_share), fmt::format("{:.3g}", price.exposed_ms),
                     i == 0 ? "" : why_slower(found.best[i - 1].price, price)});

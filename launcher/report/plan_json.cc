@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/report/field_keys.h"
+#include "launcher/report/layout_json.h"
 #include "launcher/report/placement.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
@@ -90,9 +91,7 @@ Json fit_json(const JobFit& fit) {
     for (const Change& change : fit.remedy->changes) changes.push_back(describe_as_key(change));
     json["remedy"] = {{"changes", changes},
                       {"ranks", fit.remedy->job.num_ranks},
-                      {"zero", static_cast<int>(options.zero)},
-                      {"recompute_every", options.recompute_every},
-                      {"tensor", options.tensor},
+                      {"layout", layout_json(options.layout)},
                       {"micro_batch", options.micro_batch},
                       {"peak_bytes", fit.remedy->peak_bytes}};
   }
@@ -132,21 +131,13 @@ std::string to_json(const PlanReport& report) {
                {"precision", to_word(report.config.precision.mode)},
                {"parameters", report.num_parameters},
                {"global_batch", report.config.train.global_batch},
-               {"micro_batch", report.config.train.micro_batch},
-               {"zero", report.config.parallel.zero},
-               {"accumulate_unsharded", *report.config.parallel.accumulate_unsharded},
-               {"keep_gathered", *report.config.parallel.keep_gathered},
-               {"recompute_every", report.config.parallel.recompute_every},
-               {"recompute", to_word(report.config.parallel.recompute)},
-               {"reduction", to_word(report.config.parallel.reduction)},
+               {"micro_batch", report.config.train.micro_batch}};
+  json.update(layout_json(report.config.parallel.layout));
+  json.update({{"reduction", to_word(report.config.parallel.reduction)},
                {"exchange", word_of(report.exchange)},
                {"exchange_note", report.exchange.why_flat},
                {"tensor_warning", report.tensor_warning},
                {"places", places_json(report)},
-               {"pipeline", report.config.parallel.pipeline},
-               {"tensor", report.config.parallel.tensor},
-               {"sequence", report.config.parallel.sequence},
-               {"schedule", to_word(report.config.parallel.schedule)},
                {"stages", chunks},
                {"pipeline_cut", to_word(report.config.parallel.pipeline_cut)},
                {"cut_note", report.cut_note},
@@ -156,7 +147,7 @@ std::string to_json(const PlanReport& report) {
                {"context", report.context},
                {"units", report.unit_names},
                {"fit", fit_json(report.fit)},
-               {"groups", groups}};
+               {"groups", groups}});
   if (const auto memory = partner_memory(report)) {
     json["partner"] = {{"folder", report.config.checkpoint.partner_folder},
                        {"host_bytes", memory->kept},

@@ -20,23 +20,15 @@ std::vector<AccumulationReport> other_accumulations(const PlanReport& report,
                                                     const std::shared_ptr<const BlockList>& blocks,
                                                     EngineOptions options, int rank) {
   options.planning = Planning::kOwnRank;
-  const bool keeps_gradients = options.accumulate_unsharded, keeps_parameters = options.keep_gathered;
-  const bool is_even = batch_layout(report.config, report.num_ranks).is_even();
+  OpenFields open;  // those that make a difference
+  if (has_gradients_to_keep(options, report.num_ranks)) open.insert("accumulate_unsharded");
+  if (has_parameters_to_keep(options, report.num_ranks)) open.insert("keep_gathered");
   std::vector<AccumulationReport> others;
-  for (const bool keep_gathered : {true, false}) {
-    for (const bool accumulate_unsharded : {true, false}) {
-      const bool other_gradients = accumulate_unsharded != keeps_gradients;
-      const bool other_parameters = keep_gathered != keeps_parameters;
-      if (!other_gradients && !other_parameters) continue;
-      if (!accumulate_unsharded && !is_even) continue;  // refused: [Note: uneven layouts]
-      if (other_gradients && !has_gradients_to_keep(options, report.num_ranks)) continue;
-      if (other_parameters && !has_parameters_to_keep(options, report.num_ranks)) continue;
-      options.accumulate_unsharded = accumulate_unsharded;
-      options.keep_gathered = keep_gathered;
-      const StepPrediction other =
-          predict_step(blocks, options, sample_spec(report.config), report.num_ranks, rank);
-      others.push_back({accumulate_unsharded, keep_gathered, other.memory.peak_total, other.sent_bytes});
-    }
+  for (const EngineOptions& other : accumulation_choices(options, open, report.num_ranks)) {
+    if (other.layout == options.layout) continue;
+    const StepPrediction step =
+        predict_step(blocks, other, sample_spec(report.config), report.num_ranks, rank);
+    others.push_back({other.layout, step.memory.peak_total, step.sent_bytes});
   }
   return others;
 }

@@ -18,10 +18,9 @@
 
 namespace trireme {
 
-/// The memory and traffic of the rank that needs most with other values of accumulate_unsharded and
-/// keep_gathered.
+/// The memory and traffic of the rank that needs most, with other values of fields_by_memory().
 struct AccumulationReport {
-  bool accumulate_unsharded = false, keep_gathered = false;
+  Layout layout;
   std::int64_t peak_bytes = 0, sent_bytes = 0;
 };
 

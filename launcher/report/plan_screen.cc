@@ -21,10 +21,11 @@ std::string plural(std::int64_t count, const char* what) {
 }
 
 std::string describe_sharding(const ParallelSection& parallel) {
-  if (parallel.zero == 0) return "every data rank has the whole state";
+  if (parallel.layout.zero == ZeroStage::kNone) return "every data rank has the whole state";
   const char* const cut[] = {"optimizer state", "gradients and optimizer state",
                              "parameters, gradients and optimizer state"};
-  return fmt::format("zero = {}: {} cut over the data ranks", parallel.zero, cut[parallel.zero - 1]);
+  const auto zero = static_cast<std::size_t>(parallel.layout.zero);
+  return fmt::format("zero = {}: {} cut over the data ranks", zero, cut[zero - 1]);
 }
 
 std::string describe_layout(const PlanReport& report) {
@@ -38,18 +39,17 @@ std::string describe_layout(const PlanReport& report) {
     if (stages > 1) text += fmt::format("{} stages x ", stages);
     text += plural(data, "data rank");
     if (tensor > 1) text += fmt::format(" x {} tensor ranks", tensor);
-    if (job.parallel.sequence) text += " that share the sequence";
-    if (stages > 1) text += fmt::format(", schedule {}", to_word(job.parallel.schedule));
-    if (job.parallel.chunks > 1) text += fmt::format(" with {} chunks a stage", job.parallel.chunks);
+    if (job.parallel.layout.sequence) text += " that share the sequence";
+    if (stages > 1) text += fmt::format(", schedule {}", name(job.parallel.layout.schedule));
+    if (job.parallel.layout.chunks > 1)
+      text += fmt::format(" with {} chunks a stage", job.parallel.layout.chunks);
   } else if (data > 1) {
     text += ", data parallel";
   }
   if (data > 1) text += "; " + describe_sharding(job.parallel);
   text += "; " + to_word(job.precision.mode);
-  if (job.parallel.recompute_every > 0)
-    text += fmt::format("; recompute every {}", job.parallel.recompute_every);
-  if (job.parallel.recompute != Recompute::kNone)
-    text += fmt::format("; recompute {}", to_word(job.parallel.recompute));
+  const std::string recompute = recompute_text(job.parallel.layout);
+  if (recompute != "-") text += "; recompute " + recompute;
   if (job.parallel.offload != Offload::kNone)
     text += fmt::format("; offload {}", to_word(job.parallel.offload));
   if (job.parallel.reduction != Reduction::kCanonical)
@@ -172,14 +172,17 @@ std::string describe_partner(const PlanReport& report) {
 
 std::string describe_other_accumulations(const PlanReport& report) {
   if (report.other_accumulations.empty()) return "";
-  const bool gathers = report.config.parallel.zero == 3;
-  TextRows rows{{"accumulate_unsharded"}};
-  if (gathers) rows[0].emplace_back("keep_gathered");
+  const bool gathers = report.config.parallel.layout.zero == ZeroStage::kParameters;
+  std::vector<const LayoutField*> fields;
+  for (const std::string& field : fields_by_memory()) {
+    if (gathers || field != "keep_gathered") fields.push_back(&layout_field(field));
+  }
+  TextRows rows(1);
+  for (const LayoutField* field : fields) rows[0].emplace_back(field->name);
   rows[0].insert(rows[0].end(), {"total", "sent/step"});
   for (const AccumulationReport& other : report.other_accumulations) {
     std::vector<std::string>& row = rows.emplace_back();
-    row.push_back(fmt::format("{}", other.accumulate_unsharded));
-    if (gathers) row.push_back(fmt::format("{}", other.keep_gathered));
+    for (const LayoutField* field : fields) row.push_back(to_text(field->get(other.layout)));
     row.insert(row.end(), {short_bytes(other.peak_bytes), short_bytes(other.sent_bytes)});
   }
   return "\nwith other values of these keys of [parallel] it would be:\n" +
@@ -205,7 +208,7 @@ std::string to_text(const PlanReport& report) {
   if (!report.accumulation.empty()) text += wrapped(report.accumulation);
   const Placement placement{report.plan.mesh, report.hosts};
   for (const std::string& line :
-       {describe_exchange(placement, job.parallel.exchange, report.exchange), report.tensor_warning}) {
+       {describe_exchange(placement, job.parallel.layout.exchange, report.exchange), report.tensor_warning}) {
     if (!line.empty()) text += wrapped(line);
   }
   if (report.time) text += to_text(*report.time);

@@ -15,10 +15,10 @@ namespace {
 
 std::string title_of(const PlanReport& report) {
   const JobConfig& job = report.config;
-  const std::int64_t stages = job.parallel.pipeline;
+  const std::int64_t stages = job.parallel.layout.pipeline;
   return fmt::format(
       "{}{} rank(s), {} micro-batch(es)",
-      stages > 1 ? fmt::format("{}: {} stages on ", to_word(job.parallel.schedule), stages) : "",
+      stages > 1 ? fmt::format("{}: {} stages on ", name(job.parallel.layout.schedule), stages) : "",
       report.num_ranks, num_accumulated(batch_layout(job, report.num_ranks)));
 }
 

@@ -49,7 +49,7 @@ void check_plan(JobConfig config, int num_ranks, const LaunchEnvironment& launch
   config = counted_on(std::move(config), device);
   const auto cut = config.parallel.pipeline_cut.kind;
   // Where the job measures, it is not known yet where it will cut: by arithmetic stands for it.
-  if (config.parallel.pipeline > 1 &&
+  if (config.parallel.layout.pipeline > 1 &&
       (cut == PipelineCut::Kind::kFlops || cut == PipelineCut::Kind::kMeasured)) {
     const MemoryLimit limit = planned_limit(config, num_ranks, 0);
     config.parallel.pipeline_cut = flops_cut(config, {.num_ranks = num_ranks, .limit_bytes = limit.bytes});

@@ -13,8 +13,13 @@
 namespace trireme {
 namespace {
 
-bool is_settled(const JobConfig& config) {
-  return config.parallel.accumulate_unsharded && config.parallel.keep_gathered;
+/// The open fields of `config` that are chosen by memory.
+OpenFields open_by_memory(const JobConfig& config) {
+  OpenFields open;
+  for (const std::string& field : fields_by_memory()) {
+    if (config.parallel.open.contains(field)) open.insert(field);
+  }
+  return open;
 }
 
 }  // namespace
@@ -22,36 +27,32 @@ bool is_settled(const JobConfig& config) {
 JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockList>& blocks, int num_ranks,
                             const MemoryLimit& limit) {
   const bool is_own = config.parallel.memory_limit > 0;
-  const EngineOptions chosen =
-      choose_accumulation(blocks, planned_job(config, blocks, num_ranks).options,
-                          {.accumulate_unsharded = config.parallel.accumulate_unsharded,
-                           .keep_gathered = config.parallel.keep_gathered},
-                          sample_spec(config), num_ranks, is_own ? limit.bytes : limit.bytes / 8 * 7);
-  config.parallel.accumulate_unsharded = chosen.accumulate_unsharded;
-  config.parallel.keep_gathered = chosen.keep_gathered;
+  const OpenFields open = open_by_memory(config);
+  const PlannedJob job = planned_job(config, blocks, num_ranks);
+  const EngineOptions chosen = choose_accumulation(blocks, job.options, open, job.sample, num_ranks,
+                                                   is_own ? limit.bytes : limit.bytes / 8 * 7);
+  for (const std::string& field : open) config.parallel.settle(field, layout_field(field).get(chosen.layout));
   return config;
 }
 
 JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockList>& blocks,
                             const std::shared_ptr<Communicator>& comm, const MemoryLimit& limit) {
-  if (is_settled(config)) return config;
+  const OpenFields open = open_by_memory(config);
+  if (open.empty()) return config;
   const Watchdog::Scope watch(comm->status().get(), "the choice of what is kept over a step's micro-batches");
   MemoryLimit smallest = limit;
-  for (const std::string& bytes : comm->all_gather_strings(std::to_string(limit.bytes))) {
-    smallest.bytes = std::min(smallest.bytes, std::int64_t{std::stoll(bytes)});
-  }
+  smallest.bytes = std::ranges::min(comm->all_gather_value(limit.bytes));
   std::string chosen;
   run_stage(*comm, [&] {
     if (comm->rank() > 0) return;
     batch_layout(config, comm->size());  // refuses what cannot be laid out
     const JobConfig mine = with_accumulation(config, blocks, comm->size(), smallest);
-    for (const auto& value : {mine.parallel.accumulate_unsharded, mine.parallel.keep_gathered}) {
-      chosen += *value ? '1' : '0';
-    }
+    for (const std::string& field : open)
+      chosen += std::get<bool>(layout_field(field).get(mine.parallel.layout)) ? '1' : '0';
   });
   chosen = text_of_rank(*comm, 0, chosen);
-  config.parallel.accumulate_unsharded = chosen[0] == '1';
-  config.parallel.keep_gathered = chosen[1] == '1';
+  std::size_t i = 0;
+  for (const std::string& field : open) config.parallel.settle(field, chosen[i++] == '1');
   return config;
 }
 
@@ -63,9 +64,10 @@ std::string num_accumulated(const BatchLayout& batch) {
 std::string describe_accumulation(const EngineOptions& options, int num_ranks) {
   if (!has_gradients_to_keep(options, num_ranks)) return "";
   std::string text = fmt::format("gradients are reduced {}",
-                                 options.accumulate_unsharded ? "once a step" : "every micro-batch");
+                                 options.layout.accumulate_unsharded ? "once a step" : "every micro-batch");
   if (has_parameters_to_keep(options, num_ranks)) {
-    text += fmt::format(", parameters gathered {}", options.keep_gathered ? "once a step" : "for every use");
+    text += fmt::format(", parameters gathered {}",
+                        options.layout.keep_gathered ? "once a step" : "for every use");
   }
   return text;
 }

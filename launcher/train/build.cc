@@ -55,7 +55,7 @@ JobConfig resolve(JobConfig config) {
   family_of(config.model).fill_in(config);
   check_config(config);
   check_tensor_ranks(config);
-  const bool cuts = config.parallel.pipeline > 1 && !config.parallel.is_searched() &&
+  const bool cuts = config.parallel.layout.pipeline > 1 && !config.parallel.is_searched() &&
                     config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
   if (cuts) pipeline_cut(config, *build_blocks(config.model));  // refuses what cannot be cut
   if (!parameter_rules(config).empty()) check_patterns(config, *build_blocks(config.model));
@@ -73,12 +73,12 @@ std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
 
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) {
   const ParallelSection& parallel = config.parallel;
-  if (parallel.pipeline == 1) return {};
+  if (parallel.layout.pipeline == 1) return {};
   TRIREME_CHECK(parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured,
                 "parallel.pipeline_cut = \"measured\": nothing has measured it (see chosen_cut)");
   const StageCounts counts{.num_units = static_cast<int>(blocks.size()),
-                           .pipeline = static_cast<int>(parallel.pipeline),
-                           .chunks = static_cast<int>(parallel.chunks)};
+                           .pipeline = parallel.layout.pipeline,
+                           .chunks = parallel.layout.chunks};
   using Kind = PipelineCut::Kind;
   if (parallel.pipeline_cut.kind == Kind::kListed) {
     std::vector<int> first_units;
@@ -98,15 +98,14 @@ PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList>
   EngineOptions options = engine_options(config, *blocks);
   options.device.type = config.parallel.device.value_or(DeviceType::kCpu);
   // What is open may not be what the engine would refuse: [Note: uneven layouts].
-  if (!config.parallel.accumulate_unsharded && is_uneven(options, num_ranks)) {
-    options.accumulate_unsharded = true;
+  if (config.parallel.open.contains("accumulate_unsharded") && is_uneven(options, num_ranks)) {
+    options.layout.accumulate_unsharded = true;
   }
   return {std::move(blocks), options, sample_spec(config), num_ranks};
 }
 
 BatchLayout batch_layout(const JobConfig& config, int num_ranks) {
-  const Mesh mesh = mesh_of(num_ranks, static_cast<int>(config.parallel.pipeline),
-                            static_cast<int>(config.parallel.tensor));
+  const Mesh mesh = mesh_of(num_ranks, config.parallel.layout.pipeline, config.parallel.layout.tensor);
   const BatchLayout batch{.global_batch = config.train.global_batch,
                           .micro_batch = config.train.micro_batch,
                           .data_ranks = mesh.size(Axis::kData)};
@@ -116,6 +115,8 @@ BatchLayout batch_layout(const JobConfig& config, int num_ranks) {
 
 EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
   const std::int64_t limit = config.parallel.memory_limit;
+  Layout layout = config.parallel.layout;
+  layout.cut = pipeline_cut(config, blocks);
   return {.device = {DeviceType::kCpu, 0},
           .threads = static_cast<int>(std::max<std::int64_t>(1, config.parallel.threads)),
           .memory_limit = limit > 0 ? std::optional(limit) : std::nullopt,
@@ -127,24 +128,11 @@ EngineOptions engine_options(const JobConfig& config, const BlockList& blocks) {
           .ema = static_cast<float>(config.train.ema),
           .grad_clip = static_cast<float>(config.optimizer.grad_clip),
           .reduction = config.parallel.reduction,
-          .exchange = config.parallel.exchange,
+          .layout = layout,
           .hosts = config.parallel.hosts,
-          .zero = static_cast<ZeroStage>(config.parallel.zero),
           .offload = config.parallel.offload,
-          .accumulate_unsharded = config.parallel.accumulate_unsharded.value_or(false),
-          .keep_gathered = config.parallel.keep_gathered.value_or(false),
-          .recompute_every = static_cast<int>(config.parallel.recompute_every),
-          .recompute = config.parallel.recompute,
           .cuda_graph = config.parallel.cuda_graph,
-          .prefetch_depth = static_cast<int>(config.parallel.prefetch_depth),
           .data_cache_bytes = config.data.kind == DataKind::kImages ? config.data.cache : 0,
-          .group_min_bytes = config.parallel.group_min_bytes,
-          .pipeline = {.stages = static_cast<int>(config.parallel.pipeline),
-                       .schedule = config.parallel.schedule,
-                       .chunks = static_cast<int>(config.parallel.chunks),
-                       .cut = pipeline_cut(config, blocks)},
-          .tensor = static_cast<int>(config.parallel.tensor),
-          .sequence = config.parallel.sequence,
           .sample = sample_spec(config),
           .timeout_s = config.parallel.timeout_s.seconds,
           .precision = build_precision(config.precision),

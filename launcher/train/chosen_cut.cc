@@ -95,7 +95,7 @@ PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicat
                        const CutChoice& choice) {
   const PipelineCut& given = config.parallel.pipeline_cut;
   const bool is_measured = given.kind == PipelineCut::Kind::kMeasured;
-  if (config.parallel.pipeline == 1 || (!is_measured && given.kind != PipelineCut::Kind::kFlops))
+  if (config.parallel.layout.pipeline == 1 || (!is_measured && given.kind != PipelineCut::Kind::kFlops))
     return given;
   const Watchdog::Scope watch(comm->status().get(), is_measured ? "the measuring of a cut into stages"
                                                                 : "the choice of a cut into stages");

@@ -13,20 +13,18 @@ namespace {
 
 MetricLabels info_of(const JobConfig& config, const RunSummary& summary) {
   const RunLayout& layout = summary.layout;
-  return {{"version", summary.version},
-          {"model", config.model.name},
-          {"parameters", std::to_string(summary.num_parameters)},
-          {"precision", summary.precision},
-          {"device", layout.device},
-          {"communicator", layout.communicator},
-          {"ranks", std::to_string(layout.num_ranks)},
-          {"data_ranks", std::to_string(layout.num_data_ranks)},
-          {"pipeline", std::to_string(layout.num_pipeline_stages)},
-          {"tensor", std::to_string(layout.num_tensor_ranks)},
-          {"zero", std::to_string(layout.zero_stage)},
-          {"recompute_every", std::to_string(layout.recompute_every)},
-          {"hosts", std::to_string(layout.num_hosts)},
-          {"exchange", layout.exchange}};
+  MetricLabels labels = {{"version", summary.version},
+                         {"model", config.model.name},
+                         {"parameters", std::to_string(summary.num_parameters)},
+                         {"precision", summary.precision},
+                         {"device", layout.device},
+                         {"communicator", layout.communicator},
+                         {"ranks", std::to_string(layout.num_ranks)},
+                         {"data_ranks", std::to_string(layout.num_data_ranks)},
+                         {"hosts", std::to_string(layout.num_hosts)}};
+  for (const LayoutField& field : layout_fields())
+    labels.emplace_back(std::string(field.name), to_text(field.get(layout.layout)));
+  return labels;
 }
 
 /// Nothing where this process is not an attempt of the folder's supervisor.

@@ -212,18 +212,13 @@ RunSummary initial_summary(const TrainingRun& run) {
                     .communicator = run.comm().kind(),
                     .num_ranks = num_ranks,
                     .num_data_ranks = run.engine->groups().mesh.size(Axis::kData),
-                    .num_pipeline_stages = run.engine->groups().mesh.size(Axis::kPipeline),
-                    .num_tensor_ranks = run.engine->groups().mesh.size(Axis::kTensor),
-                    .zero_stage = static_cast<int>(run.options.config.parallel.zero),
-                    .accumulate_unsharded = run.engine_options.accumulate_unsharded,
-                    .keep_gathered = run.engine_options.keep_gathered,
-                    .recompute_every = run.engine_options.recompute_every,
-                    .recompute = std::string(name(run.engine_options.recompute)),
+                    .layout = run.engine_options.layout,
                     .num_threads = run.engine_options.threads,
                     .num_accumulated_micro_batches = run.engine->batch().per_rank(),
                     .reduction = to_word(run.options.config.parallel.reduction),
-                    .num_hosts = num_hosts(run.engine->hosts()),
-                    .exchange = word_of(run.engine->exchange())};
+                    .num_hosts = num_hosts(run.engine->hosts())};
+  const bool has_two_levels = run.engine->exchange().data_ranks_per_host > 1;
+  summary.layout.layout.exchange = has_two_levels ? Exchange::kHierarchical : Exchange::kFlat;
   return summary;
 }
 
@@ -289,7 +284,7 @@ void tell_start(TrainingRun& run) {
   if (!accumulation.empty()) run.log->line(accumulation);
   const Placement placement{run.engine->groups().mesh, run.engine->hosts()};
   const std::string exchange =
-      describe_exchange(placement, run.options.config.parallel.exchange, run.engine->exchange());
+      describe_exchange(placement, run.options.config.parallel.layout.exchange, run.engine->exchange());
   if (!exchange.empty()) run.log->line(exchange);
   const std::string far_tensor = warn_of_tensor_over_hosts(placement, run.prediction);
   if (!far_tensor.empty()) log_warning(far_tensor);

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/report/layout_json.h"
 #include "launcher/train/output_folder.h"
 
 namespace trireme {
@@ -9,23 +10,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json layout_json(const RunLayout& layout) {
-  return {{"device", layout.device},
-          {"communicator", layout.communicator},
-          {"ranks", layout.num_ranks},
-          {"data_ranks", layout.num_data_ranks},
-          {"pipeline", layout.num_pipeline_stages},
-          {"tensor", layout.num_tensor_ranks},
-          {"zero", layout.zero_stage},
-          {"accumulate_unsharded", layout.accumulate_unsharded},
-          {"keep_gathered", layout.keep_gathered},
-          {"recompute_every", layout.recompute_every},
-          {"recompute", layout.recompute},
-          {"threads", layout.num_threads},
-          {"accumulated_micro_batches", layout.num_accumulated_micro_batches},
-          {"reduction", layout.reduction},
-          {"hosts", layout.num_hosts},
-          {"exchange", layout.exchange}};
+Json to_json(const RunLayout& layout) {
+  Json json = {
+      {"device", layout.device},       {"communicator", layout.communicator},
+      {"ranks", layout.num_ranks},     {"data_ranks", layout.num_data_ranks},
+      {"threads", layout.num_threads}, {"accumulated_micro_batches", layout.num_accumulated_micro_batches},
+      {"reduction", layout.reduction}, {"hosts", layout.num_hosts}};
+  json.update(layout_json(layout.layout));
+  return json;
 }
 
 }  // namespace
@@ -57,7 +49,7 @@ std::string to_json(const RunSummary& summary) {
                {"memory", memory},
                {"state_hash", summary.state_hash},
                {"checkpoint", summary.checkpoint},
-               {"layout", layout_json(summary.layout)}};
+               {"layout", to_json(summary.layout)}};
   if (summary.eval_of_averages) json["eval_weights"] = "ema";
   if (summary.fp8_clipped) json["fp8_clipped"] = *summary.fp8_clipped;
   return json.dump(2) + "\n";

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "launcher/report/rank_memory.h"
+#include "parallel/layout/layout.h"
 
 namespace trireme {
 
@@ -16,17 +17,11 @@ struct RunLayout {
   std::string communicator = "local";
   int num_ranks = 1;
   int num_data_ranks = 1;
-  int num_pipeline_stages = 1;
-  int num_tensor_ranks = 1;
-  int zero_stage = 0;
-  bool accumulate_unsharded = false, keep_gathered = false;
-  int recompute_every = 0;
-  std::string recompute = "none";
+  Layout layout;                                   // with the exchange of the data axis that was done
   int num_threads = 1;                             // a rank
   std::int64_t num_accumulated_micro_batches = 1;  // a rank and step
   std::string reduction = "canonical";
   int num_hosts = 1;
-  std::string exchange = "flat";  // of the data axis, what was done
 };
 
 struct RunSummary {

@@ -17,21 +17,16 @@
 
 namespace trireme {
 
-/// Settled values; nothing: whichever sends least of what fits.
-struct AccumulationChoice {
-  std::optional<bool> accumulate_unsharded, keep_gathered;  // of EngineOptions
-};
-
-/// `options` with both members set: as `choice` says, else the first of the order above whose predicted peak
-/// is at most `limit_bytes` on every rank; where none is, what is open is false. A pure function, so that
-/// ranks that ask with equal arguments agree. Throws as Engine's constructor does.
+/// `options` with values for those of the two fields that are in `open`: the first of the order above whose
+/// predicted peak is at most `limit_bytes` on every rank, or false where none fits. A pure function, so that
+/// ranks with equal arguments agree. Throws as Engine's constructor does.
 EngineOptions choose_accumulation(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
-                                  const AccumulationChoice& choice, const SampleSpec& sample, int num_ranks,
+                                  const OpenFields& open, const SampleSpec& sample, int num_ranks,
                                   std::int64_t limit_bytes);
 
 /// `options` with each of the values that are tried, in that order.
-std::vector<EngineOptions> accumulation_choices(const EngineOptions& options,
-                                                const AccumulationChoice& choice, int num_ranks);
+std::vector<EngineOptions> accumulation_choices(const EngineOptions& options, const OpenFields& open,
+                                                int num_ranks);
 
 /// True if the options' ZeRO stage, data ranks and micro-batches make a difference between keeping gradients
 /// whole (parameters gathered) over a step's micro-batches and not.

@@ -12,16 +12,17 @@ namespace {
 
 bool is_smallest(const PlannedJob& layout) {
   const EngineOptions& options = layout.options;
-  const int data = layout.num_ranks / (options.pipeline.stages * options.tensor);
-  return options.recompute_every == 1 && (data == 1 || options.zero == ZeroStage::kParameters) &&
-         options.pipeline.schedule != PipelineSchedule::kZeroBubbleH1;
+  const int data = options.layout.data_ranks(layout.num_ranks);
+  return options.layout.recomputes_segments() &&
+         (data == 1 || options.layout.zero == ZeroStage::kParameters) &&
+         options.layout.schedule != PipelineSchedule::kZeroBubbleH1;
 }
 
 class ClosestFinder {
  public:
-  ClosestFinder(const std::vector<double>& costs, const AccumulationChoice& accumulation,
+  ClosestFinder(const std::vector<double>& costs, const OpenFields& open,
                 const std::function<void(const EngineOptions&)>& check)
-      : costs_(costs), accumulation_(accumulation), check_(check) {}
+      : costs_(costs), open_(open), check_(check) {}
 
   void compare(const PlannedJob& layout) {
     try {
@@ -48,12 +49,12 @@ class ClosestFinder {
 
  private:
   void compare_checked(PlannedJob layout) {
-    layout.options = accumulation_choices(layout.options, accumulation_, layout.num_ranks).back();
-    PipelineOptions& pipeline = layout.options.pipeline;
-    if (pipeline.stages > 1 && pipeline.cut.empty()) {
+    layout.options = accumulation_choices(layout.options, open_, layout.num_ranks).back();
+    Layout& axes = layout.options.layout;
+    if (axes.pipeline > 1 && axes.cut.empty()) {
       const std::optional<StageMap> cut = smallest_cut(brief_of(layout, 1));
       if (!cut) return;
-      pipeline.cut = cut->first_units();
+      axes.cut = cut->first_units();
     }
     const PlannedJob brief = brief_of(layout, 1), longer = brief_of(layout, 2);
     const std::int64_t bytes = largest_peak(brief), of_longer = largest_peak(longer);
@@ -66,7 +67,7 @@ class ClosestFinder {
   }
 
   static PlannedJob brief_of(const PlannedJob& layout, int scale) {
-    return short_step(layout, 2 * scale * layout.options.pipeline.stages, Shortened::kNoLonger);
+    return short_step(layout, 2 * scale * layout.options.layout.pipeline, Shortened::kNoLonger);
   }
 
   static double doublings_between(const PlannedJob& a, const PlannedJob& b) {
@@ -81,9 +82,9 @@ class ClosestFinder {
 
   /// Peaks of a short step, by stage.
   static std::vector<std::int64_t> peaks_of_stages(PlannedJob job, const StageMap& cut) {
-    job.options.pipeline.cut = cut.first_units();
+    job.options.layout.cut = cut.first_units();
     job.options.planning = Planning::kOwnRank;
-    const Mesh mesh = mesh_of(job.num_ranks, cut.pipeline, job.options.tensor);
+    const Mesh mesh = mesh_of(job.num_ranks, cut.pipeline, job.options.layout.tensor);
     std::vector<std::int64_t> peaks;
     for (int stage = 0; stage < cut.pipeline; ++stage) {
       const int rank = mesh.rank({{Axis::kPipeline, stage}});
@@ -97,12 +98,12 @@ class ClosestFinder {
   /// of the one before have needed. Nothing where it surely needs much more than another layout.
   std::optional<StageMap> smallest_cut(const PlannedJob& brief) const {
     constexpr int kMostCuts = 4;
-    const PipelineOptions& pipeline = brief.options.pipeline;
+    const Layout& axes = brief.options.layout;
     std::vector<double> costs = costs_;
     std::optional<StageMap> smallest;
     std::int64_t its_bytes = 0;
     for (int tried = 0; tried < kMostCuts; ++tried) {
-      const StageMap cut = cut_evenly(costs, pipeline.stages, pipeline.chunks);
+      const StageMap cut = cut_evenly(costs, axes.pipeline, axes.chunks);
       const std::vector<std::int64_t> peaks = peaks_of_stages(brief, cut);
       if (has_one() && !may_be_cut_within(peaks, least_brief_ / 2 * 3)) break;
       if (!smallest || std::ranges::max(peaks) < its_bytes) {
@@ -123,7 +124,7 @@ class ClosestFinder {
   }
 
   const std::vector<double>& costs_;
-  const AccumulationChoice& accumulation_;
+  const OpenFields& open_;
   const std::function<void(const EngineOptions&)>& check_;
   std::vector<ClosestLayout> estimated_;
   std::int64_t least_brief_ = std::numeric_limits<std::int64_t>::max();
@@ -132,9 +133,8 @@ class ClosestFinder {
 }  // namespace
 
 ClosestLayout closest_layout(const std::vector<LayoutFamily>& families, const std::vector<double>& costs,
-                             const AccumulationChoice& accumulation,
-                             const std::function<void(const EngineOptions&)>& check) {
-  ClosestFinder finder(costs, accumulation, check);
+                             const OpenFields& open, const std::function<void(const EngineOptions&)>& check) {
+  ClosestFinder finder(costs, open, check);
   for (const bool smallest_only : {true, false}) {
     for (const LayoutFamily& family : families) {
       for (std::size_t i = 0; i < family.shardings.size(); ++i) {

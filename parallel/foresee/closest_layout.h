@@ -17,10 +17,9 @@ struct ClosestLayout {
 };
 
 /// Of the layouts that shard and recompute most; of all where none of these is among them. Each keeps as
-/// little of a step as `accumulation` lets it. Stages without a cut get one whose largest stage needs little,
+/// little of a step as `open` lets it. Stages without a cut get one whose largest stage needs little,
 /// by the peaks of a short step. `costs`: of each block. `check` as in LayoutSearchOptions.
 ClosestLayout closest_layout(const std::vector<LayoutFamily>& families, const std::vector<double>& costs,
-                             const AccumulationChoice& accumulation,
-                             const std::function<void(const EngineOptions&)>& check);
+                             const OpenFields& open, const std::function<void(const EngineOptions&)>& check);
 
 }  // namespace trireme

@@ -8,8 +8,8 @@ namespace trireme {
 StepPlan fold_plan(const PlannedJob& job, int tensor_places) {
   PlannedJob own = job;
   own.options.planning = Planning::kOwnRank;
-  const int stages = job.options.pipeline.stages, tensor = std::min(job.options.tensor, tensor_places);
-  const Mesh all = mesh_of(job.num_ranks, stages, job.options.tensor);
+  const int stages = job.options.layout.pipeline, tensor = std::min(job.options.layout.tensor, tensor_places);
+  const Mesh all = mesh_of(job.num_ranks, stages, job.options.layout.tensor);
   const Mesh few = mesh_of(stages * tensor, stages, tensor);
   const auto moved = [](const Mesh& from, const Mesh& to, int rank) {
     const Coord coord = from.coord(rank);
@@ -35,7 +35,7 @@ StepPlan fold_plan(const PlannedJob& job, int tensor_places) {
 }
 
 std::vector<double> folded_weights(const PlannedJob& job, const StepPlan& folded) {
-  const Mesh all = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
+  const Mesh all = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
   const int data = all.size(Axis::kData), tensor = all.size(Axis::kTensor);
   std::vector<double> weights;
   for (int rank = 0; rank < folded.mesh.num_ranks(); ++rank) {

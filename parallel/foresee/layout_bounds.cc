@@ -92,17 +92,18 @@ StepPlan alone(const StepPlan& plan, std::span<const Action> actions) {
 }  // namespace
 
 LayoutBounds::BlocksKey LayoutBounds::key_of(const EngineOptions& options) {
-  return {options.tensor, options.micro_batch, options.recompute_every, options.recompute, options.sequence};
+  return {options.layout.tensor, options.micro_batch, options.layout.recompute_every,
+          options.layout.recompute, options.layout.sequence};
 }
 
 LayoutBounds::BlockNeeds LayoutBounds::needs_of(const PlannedJob& layout) const {
   PlannedJob alone = layout;
   EngineOptions& options = alone.options;
-  alone.num_ranks = options.tensor;
+  alone.num_ranks = options.layout.tensor;
   options.global_batch = options.micro_batch;
-  options.pipeline = {};
-  options.zero = ZeroStage::kNone;
-  options.exchange = Exchange::kAuto;
+  options.layout = options.layout.unstaged();
+  options.layout.zero = ZeroStage::kNone;
+  options.layout.exchange = Exchange::kAuto;
   options.hosts = hosts_of(alone.num_ranks, alone.num_ranks);
   options.planning = Planning::kOwnRank;
   const std::size_t num_blocks = layout.blocks->size();
@@ -129,7 +130,7 @@ LayoutBounds::BlockNeeds LayoutBounds::needs_of(const PlannedJob& layout) const 
     }
     if (computes(action.kind)) recomputes = action.kind == ActionKind::kRecompute;
     // The last stage keeps its last segment, which may begin earlier than that of all stages in one.
-    const bool may_be_kept = action.unit + options.recompute_every >= std::ssize(needs.ms);
+    const bool may_be_kept = action.unit + options.layout.recompute_every >= std::ssize(needs.ms);
     if (action.unit < 0 || (recomputes && may_be_kept)) return;
     const double ms = block_ms(price, action);
     needs.ms[static_cast<std::size_t>(action.unit)] += ms;
@@ -137,12 +138,12 @@ LayoutBounds::BlockNeeds LayoutBounds::needs_of(const PlannedJob& layout) const 
   });
   engine->step(batches_without_data(layout.sample), 1, 0.0);
   // A stage may run the last segment again where this one has kept it.
-  const auto every = std::min(static_cast<std::size_t>(options.recompute_every), num_blocks);
+  const auto every = std::min(static_cast<std::size_t>(options.layout.recompute_every), num_blocks);
   for (std::size_t unit = num_blocks - every; unit < num_blocks; ++unit) {
     needs.kept_bytes[unit] = unit == 0 ? 0 : needs.kept_bytes[unit - 1];
   }
   BoundaryShapes shapes(*layout.blocks, options.precision, layout.sample,
-                        options.sequence ? options.tensor : 1);
+                        options.layout.sequence ? options.layout.tensor : 1);
   for (std::size_t unit = 0; unit + 1 < num_blocks; ++unit) {
     needs.output_bytes[unit] = bytes_of_output(shapes, static_cast<int>(unit), options.micro_batch);
   }
@@ -155,10 +156,10 @@ void LayoutBounds::prepare(const std::vector<LayoutFamily>& families, int thread
   const std::vector<double> costs = work_costs(*any.blocks, any.sample);
   std::map<BlocksKey, const PlannedJob*> first;
   for (const LayoutFamily& family : families) {
-    const PipelineOptions& pipeline = family.job.options.pipeline;
+    const Layout& axes = family.job.options.layout;
     first.try_emplace(key_of(family.job.options), &family.job);
-    if (pipeline.stages > 1 && !cuts_.contains({pipeline.stages, pipeline.chunks})) {
-      cuts_[{pipeline.stages, pipeline.chunks}] = cut_evenly(costs, pipeline.stages, pipeline.chunks);
+    if (axes.pipeline > 1 && !cuts_.contains({axes.pipeline, axes.chunks})) {
+      cuts_[{axes.pipeline, axes.chunks}] = cut_evenly(costs, axes.pipeline, axes.chunks);
     }
   }
   const std::vector<std::pair<BlocksKey, const PlannedJob*>> jobs(first.begin(), first.end());
@@ -179,20 +180,20 @@ void LayoutBounds::prepare(const std::vector<LayoutFamily>& families, int thread
 
 double LayoutBounds::blocks_ms(const PlannedJob& layout) const {
   const EngineOptions& options = layout.options;
-  const PipelineOptions& pipeline = options.pipeline;
-  const auto data = layout.num_ranks / (pipeline.stages * options.tensor);
+  const Layout& axes = options.layout;
+  const auto data = axes.data_ranks(layout.num_ranks);
   const auto rounds = static_cast<double>(rounds_of(options, data));
   const BlockNeeds& blocks = blocks_.at(key_of(options));
-  if (pipeline.stages == 1) return rounds * std::accumulate(blocks.ms.begin(), blocks.ms.end(), 0.0);
-  const StageMap& cut = cuts_.at({pipeline.stages, pipeline.chunks});
+  if (axes.pipeline == 1) return rounds * std::accumulate(blocks.ms.begin(), blocks.ms.end(), 0.0);
+  const StageMap& cut = cuts_.at({axes.pipeline, axes.chunks});
   const std::vector<double> chunks = chunk_costs(cut, blocks.ms);
   const std::vector<double> recomputed = chunk_costs(cut, blocks.recompute_ms);
   // Of zb-h1 the gradients of parameters wait.
-  const double share = pipeline.schedule == PipelineSchedule::kZeroBubbleH1 ? 1.0 / 3 : 1.0;
+  const double share = axes.schedule == PipelineSchedule::kZeroBubbleH1 ? 1.0 / 3 : 1.0;
   double longest = 0, before = 0;
-  for (std::size_t rank = 0; rank < static_cast<std::size_t>(pipeline.stages); ++rank) {
+  for (std::size_t rank = 0; rank < static_cast<std::size_t>(axes.pipeline); ++rank) {
     double mine = 0;
-    for (std::size_t c = rank; c < chunks.size(); c += static_cast<std::size_t>(pipeline.stages)) {
+    for (std::size_t c = rank; c < chunks.size(); c += static_cast<std::size_t>(axes.pipeline)) {
       mine += chunks[c];
     }
     longest = std::max(longest, share * before + rounds * mine);
@@ -202,9 +203,8 @@ double LayoutBounds::blocks_ms(const PlannedJob& layout) const {
 }
 
 PlannedJob LayoutBounds::with_cut(PlannedJob layout) const {
-  PipelineOptions& pipeline = layout.options.pipeline;
-  if (pipeline.stages > 1 && pipeline.cut.empty())
-    pipeline.cut = cuts_.at({pipeline.stages, pipeline.chunks}).first_units();
+  Layout& axes = layout.options.layout;
+  if (axes.pipeline > 1 && axes.cut.empty()) axes.cut = cuts_.at({axes.pipeline, axes.chunks}).first_units();
   return layout;
 }
 
@@ -243,7 +243,7 @@ PipelineBound LayoutBounds::pipeline(const PlannedJob& asked) const {
   };
   PipelineBound bound{.ms = end_of_compute(simulate(layout, plan, time_of))};
   const ChunkBytes chunks = chunk_bytes(plan.stages, blocks_.at(key_of(layout.options)));
-  const int data_ranks = layout.num_ranks / (layout.options.pipeline.stages * layout.options.tensor);
+  const int data_ranks = layout.options.layout.data_ranks(layout.num_ranks);
   for (const RankPlan& rank : plan.ranks) {
     const PlanPeaks peaks = peaks_of(rank.actions, plan.stages, chunks, layout.options.reduction, data_ranks);
     bound.bytes.push_back(peaks);
@@ -288,8 +288,8 @@ double LayoutBounds::simulated_ms(const PlannedJob& asked) const {
 }
 
 std::int64_t LayoutBounds::state_bytes(const PlannedJob& layout, ZeroStage zero) const {
-  const int stages = layout.options.pipeline.stages;
-  const StateKey key{layout.options.tensor, stages, zero};
+  const int stages = layout.options.layout.pipeline;
+  const StateKey key{layout.options.layout.tensor, stages, zero};
   {
     const std::lock_guard lock(mutex_);
     const auto known = state_bytes_.find(key);
@@ -297,9 +297,9 @@ std::int64_t LayoutBounds::state_bytes(const PlannedJob& layout, ZeroStage zero)
   }
   PlannedJob whole = layout;  // all stages on one
   whole.num_ranks = layout.num_ranks / stages;
-  whole.options.zero = zero;
-  whole.options.pipeline = {};
-  whole.options.global_batch = layout.options.micro_batch * whole.num_ranks / layout.options.tensor;
+  whole.options.layout.zero = zero;
+  whole.options.layout = whole.options.layout.unstaged();
+  whole.options.global_batch = layout.options.micro_batch * whole.num_ranks / layout.options.layout.tensor;
   whole.options.hosts = hosts_of(whole.num_ranks, whole.num_ranks);
   whole.options.planning = Planning::kOwnRank;
   std::int64_t bytes = 0;  // where it is refused, as the layout will be
@@ -314,9 +314,9 @@ std::int64_t LayoutBounds::state_bytes(const PlannedJob& layout, ZeroStage zero)
 }
 
 bool LayoutBounds::may_fit(const PlannedJob& layout, std::int64_t limit, bool may_be_cut) const {
-  PlannedJob brief = short_step(with_cut(layout), 2 * layout.options.pipeline.stages, Shortened::kNoLonger);
+  PlannedJob brief = short_step(with_cut(layout), 2 * layout.options.layout.pipeline, Shortened::kNoLonger);
   brief.options.planning = Planning::kOwnRank;
-  const Mesh mesh = mesh_of(brief.num_ranks, brief.options.pipeline.stages, brief.options.tensor);
+  const Mesh mesh = mesh_of(brief.num_ranks, brief.options.layout.pipeline, brief.options.layout.tensor);
   const int stages = mesh.size(Axis::kPipeline);
   std::vector<std::int64_t> bytes;
   for (int stage = 0; stage < stages; ++stage) {
@@ -332,13 +332,13 @@ bool LayoutBounds::may_fit(const PlannedJob& layout, std::int64_t limit, bool ma
 std::vector<std::int64_t> LayoutBounds::needed_bytes(const PlannedJob& layout,
                                                      const PipelineBound& pipeline) const {
   const EngineOptions& options = layout.options;
-  std::int64_t state = state_bytes(layout, options.zero);
-  if (options.zero == ZeroStage::kParameters && options.keep_gathered) {
+  std::int64_t state = state_bytes(layout, options.layout.zero);
+  if (options.layout.keeps_parameters()) {
     state = std::max(state, state_bytes(layout, ZeroStage::kGradients));
   }
-  const bool once_a_step = options.zero < ZeroStage::kGradients || options.accumulate_unsharded;
-  std::vector<std::int64_t> bytes(static_cast<std::size_t>(options.pipeline.stages),
-                                  state / options.pipeline.stages);
+  const bool once_a_step = !options.layout.reduces_each_micro_batch();
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(options.layout.pipeline),
+                                  state / options.layout.pipeline);
   for (std::size_t stage = 0; stage < pipeline.bytes.size(); ++stage) {
     const PlanPeaks& peaks = pipeline.bytes[stage];
     bytes[stage] += once_a_step ? peaks.once_a_step : peaks.each_micro_batch;

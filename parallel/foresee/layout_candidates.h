@@ -10,15 +10,6 @@
 
 namespace trireme {
 
-/// What all candidates have; nothing: what the search likes.
-struct FixedLayout {
-  std::optional<int> tensor, stages, chunks, recompute_every;
-  std::optional<bool> sequence;
-  std::optional<ZeroStage> zero;
-  std::optional<PipelineSchedule> schedule;  // of several stages
-  std::optional<Recompute> recompute;
-};
-
 /// True of an error with which an engine refuses a layout.
 inline bool is_refusal(const Error& error) {
   return error.code() == ErrorCode::kUnsupported || error.code() == ErrorCode::kInvalidInput;
@@ -37,9 +28,9 @@ struct LayoutFamily {
   PlannedJob layout(std::size_t sharding) const;
 };
 
-/// Of a job on `job.num_ranks` ranks. Micro-batches vary where they may.
-std::vector<LayoutFamily> layouts_of(const PlannedJob& job, const FixedLayout& fixed,
-                                     bool varies_micro_batch);
+/// The candidates for a job on `job.num_ranks` ranks: every value of the fields in `open`, and the job's
+/// value of the others. Micro-batches vary where they may.
+std::vector<LayoutFamily> layouts_of(const PlannedJob& job, const OpenFields& open, bool varies_micro_batch);
 
 /// Micro-batches of the data rank that has most; 0: there is none for each of them.
 std::int64_t rounds_of(const EngineOptions& options, int data);

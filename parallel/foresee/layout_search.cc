@@ -68,7 +68,7 @@ class LayoutSearcher {
   FoundLayouts run(const PlannedJob& job) {
     peak_of(job, cluster_, device_);  // refuses a precision
     costs_ = work_costs(*job.blocks, job.sample);
-    families_ = layouts_of(job, options_.fixed, options_.varies_micro_batch);
+    families_ = layouts_of(job, options_.open, options_.varies_micro_batch);
     for (const LayoutFamily& family : families_)
       found_.num_candidates += static_cast<int>(family.shardings.size());
     bounds_.prepare(families_, options_.threads);
@@ -85,7 +85,7 @@ class LayoutSearcher {
 
  private:
   std::vector<EngineOptions> choices_of(const PlannedJob& layout) const {
-    return accumulation_choices(layout.options, options_.accumulation, layout.num_ranks);
+    return accumulation_choices(layout.options, options_.open, layout.num_ranks);
   }
 
   /// A layout with a way to accumulate.
@@ -118,15 +118,15 @@ class LayoutSearcher {
       return predict_within(way.limit, job.blocks, job.options, job.sample, job.num_ranks);
     };
     std::optional<StepPrediction> prediction = predict();
-    const PipelineOptions& pipeline = uncut.options.pipeline;
-    if (!prediction && way.needs_least && pipeline.stages > 1 && pipeline.cut.empty()) {
+    const Layout& axes = uncut.options.layout;
+    if (!prediction && way.needs_least && axes.pipeline > 1 && axes.cut.empty()) {
       const PlannedJob fastest = bounds_.with_cut(uncut);
-      const PlannedJob brief = short_step(fastest, 2 * pipeline.stages, Shortened::kNoLonger);
+      const PlannedJob brief = short_step(fastest, 2 * axes.pipeline, Shortened::kNoLonger);
       if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // in less time
       const auto found = likely_cut_within_memory(fastest, costs_, limit_bytes_);
       if (!found) return std::nullopt;
       PlannedJob cut = uncut;
-      cut.options.pipeline.cut = found->first_units();
+      cut.options.layout.cut = found->first_units();
       const std::size_t num_ways = choices_of(cut).size();
       for (std::size_t i = 0; i < num_ways && !prediction; ++i) {
         way = way_of(cut, i);
@@ -181,7 +181,7 @@ class LayoutSearcher {
     if (!may_be_cut_within(bounds_.needed_bytes(way.job, candidate.pipeline), way.limit))
       return {.is_too_large = true};
     const double ms = bounds_.step_ms(way.job, candidate.pipeline.ms);
-    const bool exchanges_meanwhile = options.zero >= ZeroStage::kGradients;
+    const bool exchanges_meanwhile = options.layout.zero >= ZeroStage::kGradients;
     return known_now(candidate, exchanges_meanwhile ? Known::kStep : Known::kSimulated, ms);
   }
 
@@ -204,10 +204,10 @@ class LayoutSearcher {
 
   Tried settle(const Candidate& candidate) const {
     Way way = way_of(candidate);
-    const std::vector<int> cut = way.job.options.pipeline.cut;
+    const std::vector<int> cut = way.job.options.layout.cut;
     const std::optional<std::int64_t> peak = peak_within(way);
     if (!peak) return {.is_too_large = true};
-    const bool is_priced = way.job.options.pipeline.cut == cut;
+    const bool is_priced = way.job.options.layout.cut == cut;
     const PlanPrice price = is_priced ? candidate.price : price_of(way.job);
     return {.layout = FoundLayout{.job = std::move(way.job), .price = price, .peak_bytes = *peak}};
   }
@@ -240,7 +240,7 @@ class LayoutSearcher {
     const auto twin =
         std::ranges::find_if(found_.best, [&](const FoundLayout& other) { return are_twins(layout, other); });
     if (twin == found_.best.end()) return false;
-    if (is_simpler(layout.job.options, twin->job.options)) twin->job = layout.job;
+    if (is_simpler(layout.job.options.layout, twin->job.options.layout)) twin->job = layout.job;
     return true;
   }
 
@@ -274,9 +274,7 @@ class LayoutSearcher {
     for (std::size_t i = 0; i < choices.size(); ++i) {
       bool may_be_best = !state.is_opened[i];
       for (std::size_t j = 0; j < i; ++j) {
-        const bool keeps_more = choices[j].keep_gathered >= choices[i].keep_gathered &&
-                                choices[j].accumulate_unsharded >= choices[i].accumulate_unsharded;
-        may_be_best &= state.is_closed[j] || !keeps_more;
+        may_be_best &= state.is_closed[j] || !choices[j].layout.keeps_all_of(choices[i].layout);
       }
       if (!may_be_best) continue;
       state.is_opened[i] = true;
@@ -346,7 +344,7 @@ class LayoutSearcher {
 
   /// Notes the layout that needs least; one that fits all the same, as its cut was not likely to, is found.
   void find_closest() {
-    const ClosestLayout closest = closest_layout(families_, costs_, options_.accumulation, options_.check);
+    const ClosestLayout closest = closest_layout(families_, costs_, options_.open, options_.check);
     if (!closest.job) return;
     found_.closest = closest.job;
     found_.closest_bytes = closest.bytes;

@@ -33,12 +33,11 @@ struct SearchProgress {
 struct LayoutSearchOptions {
   std::size_t most = 10;            // layouts to find
   bool varies_micro_batch = false;  // changes the results: sums are rounded differently
-  AccumulationChoice accumulation;
   // Ways to accumulate may use the whole limit, which the job has named; else those that keep more than they
   // must leave an eighth of it.
   bool uses_whole_limit = false;
-  FixedLayout fixed;
-  int threads = 1;  // that search: see [Note: search by threads]
+  OpenFields open = searched_fields();  // of the layout; the job's values of the others are kept
+  int threads = 1;                      // that search: see [Note: search by threads]
   /// Throws Error(kInvalidInput) for a layout that the caller would not run; null: runs all. Called by
   /// several threads at once.
   std::function<void(const EngineOptions&)> check;

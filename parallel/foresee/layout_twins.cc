@@ -7,19 +7,18 @@ namespace trireme {
 
 bool are_twins(const FoundLayout& a, const FoundLayout& b) {
   const auto axes = [](const EngineOptions& options) {
-    const PipelineOptions& pipeline = options.pipeline;
-    return std::tuple(options.tensor, options.sequence, options.micro_batch, pipeline.stages,
-                      pipeline.schedule, pipeline.chunks);
+    const Layout& l = options.layout;
+    return std::tuple(l.tensor, l.sequence, options.micro_batch, l.pipeline, l.schedule, l.chunks);
   };
   constexpr double kRounding = 1e-9;
   return axes(a.job.options) == axes(b.job.options) && a.peak_bytes == b.peak_bytes &&
          std::abs(a.price.step_ms - b.price.step_ms) <= kRounding * b.price.step_ms;
 }
 
-bool is_simpler(const EngineOptions& a, const EngineOptions& b) {
-  const auto complexity = [](const EngineOptions& options) {
-    return std::tuple(options.recompute_every, options.recompute, options.zero, options.exchange,
-                      options.keep_gathered, options.accumulate_unsharded);
+bool is_simpler(const Layout& a, const Layout& b) {
+  const auto complexity = [](const Layout& l) {
+    return std::tuple(l.recompute_every, l.recompute, l.zero, l.exchange, l.keep_gathered,
+                      l.accumulate_unsharded);
   };
   return complexity(a) < complexity(b);
 }

@@ -10,6 +10,6 @@ namespace trireme {
 bool are_twins(const FoundLayout& a, const FoundLayout& b);
 
 /// Of twins: true if `a` recomputes and shares less than `b`.
-bool is_simpler(const EngineOptions& a, const EngineOptions& b);
+bool is_simpler(const Layout& a, const Layout& b);
 
 }  // namespace trireme

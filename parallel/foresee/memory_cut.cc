@@ -106,9 +106,9 @@ class Search {
 };
 
 std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
-  job.options.pipeline.cut = cut.first_units();
+  job.options.layout.cut = cut.first_units();
   job.options.planning = Planning::kOwnRank;
-  const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
+  const Mesh mesh = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
   std::int64_t most = 0;
   for (const int rank : ranks_of_largest_needs(job.options, job.num_ranks)) {
     if (mesh.coord(rank)[Axis::kPipeline] != stage) continue;
@@ -121,12 +121,12 @@ std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
 /// About `job`, which outlives it.
 CutQuestion question_of(const PlannedJob& job, const std::vector<double>& costs, std::int64_t limit_bytes) {
   return {.costs = costs,
-          .pipeline = job.options.pipeline.stages,
-          .chunks = job.options.pipeline.chunks,
+          .pipeline = job.options.layout.pipeline,
+          .chunks = job.options.layout.chunks,
           .kinds = kinds_of(*job.blocks, job.options.rules),
           .bytes = [&](const StageMap& cut, int stage) { return bytes_of_stage(job, cut, stage); },
           .limit_bytes = limit_bytes,
-          .grows = job.options.recompute_every == 0};
+          .grows = !job.options.layout.recomputes_segments()};
 }
 
 }  // namespace

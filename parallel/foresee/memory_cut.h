@@ -43,8 +43,8 @@ struct CutQuestion {
 };
 MemoryCut cut_within_memory(const CutQuestion& question);
 
-/// The fastest cut of `job` into options.pipeline.stages x chunks, by what each block costs (see
-/// time_costs(), work_costs()), that fits into `limit_bytes` of a rank. options.pipeline.cut is ignored. A
+/// The fastest cut of `job` into options.layout.pipeline x chunks, by what each block costs (see
+/// time_costs(), work_costs()), that fits into `limit_bytes` of a rank. options.layout.cut is ignored. A
 /// function of its arguments alone. See [Note: search of cuts].
 MemoryCut cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
                             std::int64_t limit_bytes);

@@ -85,7 +85,7 @@ std::unique_ptr<Engine> make_engine(const std::shared_ptr<const BlockList>& bloc
   const auto comm = std::make_shared<RecordingCommunicator>(rank, num_ranks);
   EngineOptions here = options;
   here.hosts = hosts_like(options.hosts, num_ranks);
-  expect_mesh_splits(*comm, mesh_of(num_ranks, options.pipeline.stages, options.tensor),
+  expect_mesh_splits(*comm, mesh_of(num_ranks, options.layout.pipeline, options.layout.tensor),
                      exchange_of(here, num_ranks).data_ranks_per_host);
   return std::make_unique<Engine>(blocks, comm, here);
 }
@@ -144,8 +144,8 @@ std::vector<int> largest_data_ranks(const BatchLayout& batch) {
 }  // namespace
 
 std::vector<int> ranks_of_largest_needs(const EngineOptions& options, int num_ranks) {
-  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
-  const bool sums_each_micro_batch = options.zero >= ZeroStage::kGradients && !options.accumulate_unsharded;
+  const Mesh mesh = mesh_of(num_ranks, options.layout.pipeline, options.layout.tensor);
+  const bool sums_each_micro_batch = options.layout.reduces_each_micro_batch();
   std::vector<int> data_ranks{0};  // all do the same where they keep no partial sums of their own
   if (options.reduction == Reduction::kCanonical && !sums_each_micro_batch) {
     data_ranks = largest_data_ranks({.global_batch = options.global_batch,

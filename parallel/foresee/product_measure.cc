@@ -28,8 +28,8 @@ ProductTable measure_products(const PlannedJob& job, const ProductMeasurement& h
   choices.measure();
   const RandomOperands operands(ctx);
   std::set<std::string> done;  // problems
-  const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
-  for (int stage = 0; stage < job.options.pipeline.stages; ++stage) {
+  const Mesh mesh = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
+  for (int stage = 0; stage < job.options.layout.pipeline; ++stage) {
     const StepCalls step = record_step(job, mesh.rank({{Axis::kPipeline, stage}}));
     for (const OpCall& call : step.calls) {
       if (!may_be_product(call.op) || !done.insert(call.problem).second) continue;

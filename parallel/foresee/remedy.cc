@@ -17,13 +17,14 @@ struct FieldFacts {
 // By Field.
 constexpr std::array<FieldFacts, 9> kFields = {{
     {"data_cache_bytes", false, [](const PlannedJob& j) { return j.options.data_cache_bytes; }},
-    {"zero", false, [](const PlannedJob& j) { return static_cast<std::int64_t>(j.options.zero); }},
+    {"zero", false, [](const PlannedJob& j) { return static_cast<std::int64_t>(j.options.layout.zero); }},
     {"accumulate_unsharded", true,
-     [](const PlannedJob& j) { return std::int64_t{j.options.accumulate_unsharded}; }},
-    {"keep_gathered", true, [](const PlannedJob& j) { return std::int64_t{j.options.keep_gathered}; }},
-    {"recompute_every", false, [](const PlannedJob& j) { return std::int64_t{j.options.recompute_every}; }},
-    {"sequence", true, [](const PlannedJob& j) { return std::int64_t{j.options.sequence}; }},
-    {"tensor", false, [](const PlannedJob& j) { return std::int64_t{j.options.tensor}; }},
+     [](const PlannedJob& j) { return std::int64_t{j.options.layout.accumulate_unsharded}; }},
+    {"keep_gathered", true, [](const PlannedJob& j) { return std::int64_t{j.options.layout.keep_gathered}; }},
+    {"recompute_every", false,
+     [](const PlannedJob& j) { return std::int64_t{j.options.layout.recompute_every}; }},
+    {"sequence", true, [](const PlannedJob& j) { return std::int64_t{j.options.layout.sequence}; }},
+    {"tensor", false, [](const PlannedJob& j) { return std::int64_t{j.options.layout.tensor}; }},
     {"micro_batch", false, [](const PlannedJob& j) { return j.options.micro_batch; }},
     {"num_ranks", false, [](const PlannedJob& j) { return std::int64_t{j.num_ranks}; }},
 }};
@@ -38,7 +39,8 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
     if (helps) changes.push_back({field, value});
   };
   const auto shard = [&](ZeroStage zero) {
-    add(options.zero < zero && zero <= largest_zero(options), Field::kZero, static_cast<std::int64_t>(zero));
+    add(options.layout.zero < zero && zero <= largest_zero(options), Field::kZero,
+        static_cast<std::int64_t>(zero));
   };
   std::int64_t fewer = options.micro_batch - 1;
   while (fewer > 1 && options.micro_batch % fewer != 0) --fewer;  // so that it divides the global batch
@@ -48,8 +50,8 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
       break;
     case MemoryCategory::kGradients:
       shard(ZeroStage::kGradients);
-      add(options.zero >= ZeroStage::kGradients && options.accumulate_unsharded, Field::kAccumulateUnsharded,
-          0);
+      add(options.layout.zero >= ZeroStage::kGradients && options.layout.accumulate_unsharded,
+          Field::kAccumulateUnsharded, 0);
       break;
     case MemoryCategory::kOptimizer:
     case MemoryCategory::kHost:
@@ -57,7 +59,7 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
       break;
     case MemoryCategory::kActivations:
       add(fewer >= 1, Field::kMicroBatch, fewer);
-      add(options.recompute_every == 0, Field::kRecomputeEvery, 1);
+      add(options.layout.recompute_every == 0, Field::kRecomputeEvery, 1);
       break;
     case MemoryCategory::kBatch:
       add(fewer >= 1, Field::kMicroBatch, fewer);
@@ -66,7 +68,8 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
       add(true, Field::kDataCacheBytes, 0);
       break;
     case MemoryCategory::kCommunication:  // else in proportion to the others
-      add(options.zero == ZeroStage::kParameters && options.keep_gathered, Field::kKeepGathered, 0);
+      add(options.layout.zero == ZeroStage::kParameters && options.layout.keep_gathered, Field::kKeepGathered,
+          0);
       break;
     case MemoryCategory::kWorkspace:
       break;  // in proportion to the others

@@ -12,12 +12,12 @@ namespace {
 
 // Interleaved stages want a micro-batch each.
 std::int64_t fewest_micro_batches(const EngineOptions& options) {
-  return options.pipeline.schedule == PipelineSchedule::kInterleaved ? options.pipeline.stages : 1;
+  return options.layout.schedule == PipelineSchedule::kInterleaved ? options.layout.pipeline : 1;
 }
 
 // Ranks that share every sample.
 int ranks_a_sample(const EngineOptions& options) {
-  return options.pipeline.stages * options.tensor;
+  return options.layout.pipeline * options.layout.tensor;
 }
 
 std::int64_t data_ranks(const PlannedJob& job) {
@@ -25,10 +25,10 @@ std::int64_t data_ranks(const PlannedJob& job) {
 }
 
 std::vector<int> tensor_choices(const PlannedJob& job) {
-  std::vector<int> choices{job.options.tensor};
+  std::vector<int> choices{job.options.layout.tensor};
   const int chunks = tensor_chunks(*job.blocks);
-  for (int more = 2 * job.options.tensor; more <= chunks; more *= 2) {
-    if (job.options.sequence && !can_share_sequence(job, more)) break;
+  for (int more = 2 * job.options.layout.tensor; more <= chunks; more *= 2) {
+    if (job.options.layout.sequence && !can_share_sequence(job, more)) break;
     choices.push_back(more);
   }
   return choices;
@@ -39,7 +39,7 @@ std::set<int> rank_counts(const PlannedJob& job) {
   std::set<int> counts;
   for (const int tensor : tensor_choices(job)) {
     for (std::int64_t data = 1; data <= job.options.global_batch; ++data) {
-      const int ranks = static_cast<int>(data) * job.options.pipeline.stages * tensor;
+      const int ranks = static_cast<int>(data) * job.options.layout.pipeline * tensor;
       if (job.options.global_batch % data == 0 && ranks >= job.num_ranks) counts.insert(ranks);
     }
   }
@@ -50,7 +50,7 @@ std::set<int> rank_counts(const PlannedJob& job) {
 // the shortest are the smallest, and blocks differ. Long ones run fewer blocks again. The shortest segments
 // of each number of segments, and those that leave only the last blocks over.
 std::vector<int> recompute_choices(const PlannedJob& job) {
-  const int given = job.options.recompute_every, num_blocks = static_cast<int>(job.blocks->size());
+  const int given = job.options.layout.recompute_every, num_blocks = static_cast<int>(job.blocks->size());
   const auto segments_of = [&](int k) { return (num_blocks + k - 1) / k; };
   std::vector<int> choices{given};
   for (int k = num_blocks - 1; k >= 1; --k) {
@@ -62,31 +62,33 @@ std::vector<int> recompute_choices(const PlannedJob& job) {
 
 /// `job` as it keeps gradients and parameters over micro-batches, then with less kept.
 void add_accumulations(const PlannedJob& job, std::vector<PlannedJob>& all) {
-  const bool keeps_gradients = job.options.accumulate_unsharded && job.options.zero >= ZeroStage::kGradients;
-  const bool keeps_parameters = job.options.keep_gathered && job.options.zero == ZeroStage::kParameters;
+  const bool keeps_gradients =
+      job.options.layout.accumulate_unsharded && job.options.layout.zero >= ZeroStage::kGradients;
+  const bool keeps_parameters =
+      job.options.layout.keep_gathered && job.options.layout.zero == ZeroStage::kParameters;
   for (const bool drops_parameters : {false, true}) {
     for (const bool drops_gradients : {false, true}) {
       if ((drops_parameters && !keeps_parameters) || (drops_gradients && !keeps_gradients)) continue;
       EngineOptions& options = all.emplace_back(job).options;
-      if (drops_parameters) options.keep_gathered = false;
-      if (drops_gradients) options.accumulate_unsharded = false;
+      if (drops_parameters) options.layout.keep_gathered = false;
+      if (drops_gradients) options.layout.accumulate_unsharded = false;
     }
   }
 }
 
 /// Of a micro-batch, tensor ranks and ranks in all: recompute, then a shared sequence, then ZeRO.
 void add_cheap_changes(PlannedJob layout, const PlannedJob& job, std::vector<PlannedJob>& all) {
-  const auto given_zero = static_cast<int>(job.options.zero);
+  const auto given_zero = static_cast<int>(job.options.layout.zero);
   // Alone there is nothing to shard.
   const int last_zero = data_ranks(layout) > 1 ? static_cast<int>(largest_zero(job.options)) : given_zero;
   for (const int k : recompute_choices(job)) {
-    layout.options.recompute_every = k;
+    layout.options.layout.recompute_every = k;
     for (const bool sequence : {false, true}) {
-      const bool is_given = sequence == job.options.sequence;
-      if (!is_given && (!sequence || !can_share_sequence(layout, layout.options.tensor))) continue;
-      layout.options.sequence = sequence;
+      const bool is_given = sequence == job.options.layout.sequence;
+      if (!is_given && (!sequence || !can_share_sequence(layout, layout.options.layout.tensor))) continue;
+      layout.options.layout.sequence = sequence;
       for (int zero = given_zero; zero <= last_zero; ++zero) {
-        layout.options.zero = static_cast<ZeroStage>(zero);
+        layout.options.layout.zero = static_cast<ZeroStage>(zero);
         add_accumulations(layout, all);
       }
     }
@@ -102,7 +104,7 @@ std::vector<PlannedJob> layouts_of(const PlannedJob& job) {
     for (std::int64_t micro_batch = job.options.micro_batch; micro_batch >= 1; --micro_batch) {
       layout.options.micro_batch = micro_batch;
       for (const int tensor : tensor_choices(job)) {
-        layout.options.tensor = tensor;
+        layout.options.layout.tensor = tensor;
         if (ranks % ranks_a_sample(layout.options) != 0) continue;
         const std::int64_t round = micro_batch * data_ranks(layout);
         if (job.options.global_batch % round != 0) continue;

@@ -75,13 +75,13 @@ std::int64_t fewer_rounds(const BatchLayout& whole, std::int64_t fewest, Shorten
 
 PlannedJob short_step(PlannedJob job, std::int64_t fewest, Shortened shortened) {
   EngineOptions& options = job.options;
-  const Mesh mesh = mesh_of(job.num_ranks, options.pipeline.stages, options.tensor);
+  const Mesh mesh = mesh_of(job.num_ranks, options.layout.pipeline, options.layout.tensor);
   BatchLayout batch{.global_batch = options.global_batch,
                     .micro_batch = options.micro_batch,
                     .data_ranks = mesh.size(Axis::kData)};
   const std::int64_t all = batch.num_micro_batches(), rounds = all / batch.data_ranks;
   if (options.global_batch % options.micro_batch != 0 || rounds == 0) return job;
-  const std::int64_t stages = options.pipeline.stages;
+  const std::int64_t stages = options.layout.pipeline;
   const auto shows_all = [&](std::int64_t n) {
     return n >= fewest && (rounds % stages != 0 || n % stages == 0);
   };

@@ -100,13 +100,12 @@ double seconds_of(const RecordedCall& call, const RecordedGroup& group, const Cl
 
 /// The job with as few micro-batches as show all that a step does.
 PlannedJob shortened(const PlannedJob& job, PricedRanks ranks) {
-  const PipelineOptions& pipeline = job.options.pipeline;
-  const std::int64_t stages = pipeline.stages;
+  const Layout& axes = job.options.layout;
+  const std::int64_t stages = axes.pipeline;
   // Of fast sums the gaps are filled once, whatever follows: the mean of few would be above that of many.
   if (ranks == PricedRanks::kAll || job.options.reduction == Reduction::kFast)
     return short_step(job, std::max(kMostMicroBatches, 2 * stages), Shortened::kAsWhole);
-  return short_step(job, pipeline.schedule == PipelineSchedule::kInterleaved ? stages : 1,
-                    Shortened::kNoLonger);
+  return short_step(job, axes.schedule == PipelineSchedule::kInterleaved ? stages : 1, Shortened::kNoLonger);
 }
 
 }  // namespace
@@ -204,7 +203,7 @@ StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const Cluste
   const OpTimes times(cluster, device);
   const ClusterNetwork network(cluster, device);
   const PriceRecorder recorder(recorded, times, network);
-  const Mesh mesh = mesh_of(job.num_ranks, job.options.pipeline.stages, job.options.tensor);
+  const Mesh mesh = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
   const int num_places = ranks == PricedRanks::kAll ? std::min(mesh.size(Axis::kTensor), 2) : 1;
   const int num_stages = ranks == PricedRanks::kFirst ? 1 : mesh.size(Axis::kPipeline);
   for (int place = 0; place < num_places; ++place) {

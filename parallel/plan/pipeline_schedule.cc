@@ -103,11 +103,6 @@ std::string_view name(Kind kind) {
 
 }  // namespace
 
-std::string_view name(PipelineSchedule schedule) {
-  constexpr std::string_view kNames[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
-  return kNames[static_cast<std::size_t>(schedule)];
-}
-
 std::string to_string(const PipelineTask& task) {
   return fmt::format("{} stage {} micro-batch {}", name(task.kind), task.chunk, task.micro_batch);
 }

@@ -7,23 +7,11 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "parallel/layout/layout.h"
+
 namespace trireme {
-
-/// With p stages, m micro-batches, equal stages of forward time F and backward time B + W (input and weight
-/// gradients), and no time for communication, the pipeline bubble of a rank and the micro-batches alive on
-/// stage s:
-enum class PipelineSchedule : std::uint8_t {
-  kGpipe,                  // (p-1)(F+B+W), m alive: all forwards, then all backwards
-  kOneForwardOneBackward,  // (p-1)(F+B+W), min(p-s, m) alive
-  kInterleaved,            // (p-1)(F+B+W)/v with v chunks a rank; more alive, and v times the messages
-  kZeroBubbleH1,           // (p-1)(F+B-W) for W <= F, B and m >= p; min(p, m) alive on every stage
-};
-
-/// The name in a job's configuration: "gpipe", "1f1b", "interleaved", "zb-h1".
-std::string_view name(PipelineSchedule schedule);
 
 struct PipelineTask {
   enum class Kind : std::uint8_t {

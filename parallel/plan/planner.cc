@@ -29,8 +29,8 @@ PlanOptions with_stages(int num_units, const Mesh& mesh, PlanOptions options) {
 StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
   return {.mesh = mesh,
           .num_units = options.stages.num_units(),
-          .sharded_parameters = options.shard_parameters,
-          .keeps_gathered = options.shard_parameters && options.keep_gathered,
+          .sharded_parameters = sharded_by(options.layout.zero).parameters,
+          .keeps_gathered = options.layout.keeps_parameters(),
           .evaluates_averages = options.evaluates_averages,
           .data_ranks_per_host = options.data_ranks_per_host,
           .owed = owed_exchanges(mesh, options),
@@ -43,7 +43,8 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
 std::vector<std::vector<PipelineTask>> training_tasks(const PlanOptions& options, int micro_batches) {
   const StageMap& stages = options.stages;
   // In one stage the order of 1F1B is that of least memory, and all of them are equally fast.
-  const auto schedule = stages.pipeline == 1 ? PipelineSchedule::kOneForwardOneBackward : options.schedule;
+  const auto schedule =
+      stages.pipeline == 1 ? PipelineSchedule::kOneForwardOneBackward : options.layout.schedule;
   return pipeline_tasks(schedule, stages.pipeline, stages.num_chunks() / stages.pipeline, micro_batches);
 }
 
@@ -52,7 +53,7 @@ std::vector<std::vector<PipelineTask>> training_tasks(const PlanOptions& options
 // them.
 int send_window(const PlanOptions& options, int micro_batches) {
   const int p = options.stages.pipeline;
-  if (p == 1 || options.schedule != PipelineSchedule::kInterleaved) return 1;
+  if (p == 1 || options.layout.schedule != PipelineSchedule::kInterleaved) return 1;
   const int rounds = std::max(1, micro_batches / p);
   return 1 + std::max(0, (micro_batches + rounds - 1) / rounds - p);
 }
@@ -95,13 +96,13 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
   TRIREME_CHECK(batch.data_ranks == mesh.size(Axis::kData),
                 "the batch is laid out for {} data ranks, the mesh has {}", batch.data_ranks,
                 mesh.size(Axis::kData));
-  TRIREME_CHECK(given.recompute_every >= 0 && given.prefetch_depth >= 0,
-                "recompute_every {} and prefetch_depth {} must not be negative", given.recompute_every,
-                given.prefetch_depth);
-  TRIREME_CHECK(given.recompute_every < std::max(num_units, 2),
+  TRIREME_CHECK(given.layout.recompute_every >= 0 && given.layout.prefetch_depth >= 0,
+                "recompute_every {} and prefetch_depth {} must not be negative", given.layout.recompute_every,
+                given.layout.prefetch_depth);
+  TRIREME_CHECK(given.layout.recompute_every < std::max(num_units, 2),
                 "EngineOptions::recompute_every = {} recomputes nothing: a segment of {} blocks is all of "
                 "the model's {}, and the last segment is kept; use {} or less, or 0 to keep everything",
-                given.recompute_every, given.recompute_every, num_units, num_units - 1);
+                given.layout.recompute_every, given.layout.recompute_every, num_units, num_units - 1);
   const PlanOptions options = with_stages(num_units, mesh, given);
   const int micro_batches = static_cast<int>(batch.per_rank());
   const auto tasks = training_tasks(options, micro_batches);

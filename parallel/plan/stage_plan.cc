@@ -98,19 +98,19 @@ class Compute {
   // The first unit of a chunk whose forward keeps its tape.
   int tape_from(std::size_t forward) const {
     const int chunk = tasks_.tasks[forward].chunk;
-    const int k = options_.recompute_every;
+    const int k = options_.layout.recompute_every;
     if (k == 0) return stages_.first_unit(chunk);
     return meets_backward(forward) ? last_segment(chunk) : stages_.end_unit(chunk);
   }
 
   int last_segment(int chunk) const {
-    const int first = stages_.first_unit(chunk), k = options_.recompute_every;
+    const int first = stages_.first_unit(chunk), k = options_.layout.recompute_every;
     return k == 0 ? first : first + (stages_.end_unit(chunk) - 1 - first) / k * k;
   }
 
   void forward(std::size_t i) {
     const PipelineTask& task = tasks_.tasks[i];
-    const int first = stages_.first_unit(task.chunk), k = options_.recompute_every;
+    const int first = stages_.first_unit(task.chunk), k = options_.layout.recompute_every;
     const int tape = tasks_.training ? tape_from(i) : stages_.end_unit(task.chunk);
     for (int u = first; u < stages_.end_unit(task.chunk); ++u) {
       const bool starts_segment = tasks_.training && k > 0 && (u - first) % k == 0;
@@ -120,7 +120,7 @@ class Compute {
 
   void backward(std::size_t i) {
     const PipelineTask& task = tasks_.tasks[i];
-    const int start = stages_.first_unit(task.chunk), k = options_.recompute_every;
+    const int start = stages_.first_unit(task.chunk), k = options_.layout.recompute_every;
     const bool met = i > 0 && meets_backward(i - 1);
     const ActionKind kind = task.kind == TaskKind::kBackward ? kBackward : kBackwardInput;
     for (int first = last_segment(task.chunk); first >= start; first -= k) {
@@ -159,7 +159,7 @@ struct Residency {
 
 std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanOptions& options) {
   const auto num_units = static_cast<std::size_t>(options.stages.num_units());
-  const auto depth = static_cast<std::size_t>(options.prefetch_depth);
+  const auto depth = static_cast<std::size_t>(options.layout.prefetch_depth);
   std::vector<Residency> all;
   std::vector<int> open(num_units, -1);  // a residency that goes on: a recompute waits for its backward
   std::vector<std::size_t> free_from(num_units, 0);
@@ -167,11 +167,12 @@ std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanO
     const Action& action = runs[i].action;
     const auto unit = static_cast<std::size_t>(action.unit);
     if (action.kind == kBackwardWeight) continue;
-    if (open[unit] >= 0 && (options.keep_gathered || traits(action.kind).consumes_tape)) {
+    if (open[unit] >= 0 && (options.layout.keep_gathered || traits(action.kind).consumes_tape)) {
       all[static_cast<std::size_t>(open[unit])].last_use = i;
-      if (!options.keep_gathered) open[unit] = -1;
+      if (!options.layout.keep_gathered) open[unit] = -1;
     } else {
-      if (options.keep_gathered || action.kind == kRecompute) open[unit] = static_cast<int>(all.size());
+      if (options.layout.keep_gathered || action.kind == kRecompute)
+        open[unit] = static_cast<int>(all.size());
       all.push_back({action.unit, std::max(i >= depth ? i - depth : 0, free_from[unit]), i, i});
     }
     free_from[unit] = i + 1;
@@ -185,7 +186,7 @@ class GradGathers {
  public:
   explicit GradGathers(const PlanOptions& options)
       : over_hosts_(options.gather_gradients),
-        in_host_(options.data_ranks_per_host > 1 && !options.shard_state) {}
+        in_host_(options.data_ranks_per_host > 1 && !sharded_by(options.layout.zero).optimizer) {}
 
   /// `next`: the unit whose sum is started now; -1: none.
   void advance(std::vector<Action>& actions, int next) {
@@ -210,7 +211,7 @@ class GradGathers {
 RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
   const std::vector<UnitRun> runs = Compute(tasks, options).runs();
   std::vector<std::vector<int>> gathers(runs.size()), in_host(runs.size()), releases(runs.size());
-  if (options.shard_parameters) {
+  if (sharded_by(options.layout.zero).parameters) {
     for (const Residency& r : residencies(runs, options)) {
       gathers[r.gather_at].push_back(r.unit);
       if (options.data_ranks_per_host > 1) in_host[r.first_use].push_back(r.unit);
@@ -244,7 +245,7 @@ RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options) {
     append(runs[i].after);
     for (const int unit : releases[i]) plan.actions.push_back({.kind = kRelease, .unit = unit});
     if (!traits(action.kind).sums_gradient) continue;
-    if (options.reduce_each_micro_batch) {
+    if (options.layout.reduces_each_micro_batch()) {
       reduce_grad(action.unit, action.micro_batch);
     } else if (action.micro_batch + 1 == tasks.micro_batches) {
       const bool later = options.gather_gradients && gathers_at_end(options, action.unit);

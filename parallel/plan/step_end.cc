@@ -72,9 +72,11 @@ OwedExchanges owed_exchanges(const Mesh& mesh, const PlanOptions& options) {
   OwedExchanges owed;
   if (mesh.size(Axis::kData) > 1) {
     owed.gathers_gradients = options.gather_gradients;
-    owed.gathers_gradients_in_host = options.data_ranks_per_host > 1 && !options.shard_state;
-    owed.gathers_norms = options.shard_state;
-    owed.gathers_updated = options.shard_state && !options.shard_parameters;
+    owed.gathers_gradients_in_host =
+        options.data_ranks_per_host > 1 && !sharded_by(options.layout.zero).optimizer;
+    owed.gathers_norms = sharded_by(options.layout.zero).optimizer;
+    owed.gathers_updated =
+        sharded_by(options.layout.zero).optimizer && !sharded_by(options.layout.zero).parameters;
   }
   if (std::ranges::find(options.statistics, true) == options.statistics.end()) return owed;
   owed.has_statistics.resize(static_cast<std::size_t>(mesh.size(Axis::kPipeline)));

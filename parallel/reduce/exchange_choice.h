@@ -1,20 +1,14 @@
 // Chooses one or two levels for the exchanges of the data axis: [Note: two levels] in layout/data_axis.h.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "parallel/layout/batch_layout.h"
+#include "parallel/layout/layout.h"
 #include "parallel/mesh/hosts.h"
 #include "parallel/reduce/grad_reduction.h"
 
 namespace trireme {
-
-enum class Exchange : std::uint8_t {
-  kAuto,          // two levels if possible and the sum is canonical: minimises the bytes that a host sends
-  kFlat,          // one level
-  kHierarchical,  // two levels if possible; else ExchangeChoice::why_flat gives the reason
-};
 
 struct ExchangeChoice {
   int data_ranks_per_host = 1;  // 2 or more: two levels

@@ -14,21 +14,18 @@
 namespace trireme {
 namespace {
 
-bool reduces_each_micro_batch(const EngineOptions& options) {
-  return sharded_by(options.zero).gradients && !options.accumulate_unsharded;
-}
-
 BatchLayout training_layout(const EngineOptions& options, int data_ranks) {
   return {.global_batch = options.global_batch,
           .micro_batch = options.micro_batch,
           .data_ranks = data_ranks,
-          .assignment = reduces_each_micro_batch(options) ? Assignment::kStrided : Assignment::kContiguous};
+          .assignment =
+              options.layout.reduces_each_micro_batch() ? Assignment::kStrided : Assignment::kContiguous};
 }
 
 GradReductionOptions reduction_options(const EngineOptions& options, const Communicator& data_axis) {
   return {.reduction = options.reduction,
-          .sharded = sharded_by(options.zero),
-          .reduce_each_micro_batch = reduces_each_micro_batch(options),
+          .sharded = sharded_by(options.layout.zero),
+          .reduce_each_micro_batch = options.layout.reduces_each_micro_batch(),
           .cut_exchanges = data_axis.spans_machines(),
           .dtype = options.precision.grad_dtype};
 }
@@ -50,12 +47,12 @@ std::shared_ptr<Communicator> world_of(const std::shared_ptr<Communicator>& comm
 }
 
 StageMap stages_of(const EngineOptions& options, const BlockList& blocks) {
-  const PipelineOptions& pipeline = options.pipeline;
+  const Layout& axes = options.layout;
   const StageCounts counts{
-      .num_units = static_cast<int>(blocks.size()), .pipeline = pipeline.stages, .chunks = pipeline.chunks};
-  if (pipeline.stages == 1) return StageMap::even(counts);
-  if (!pipeline.cut.empty()) return StageMap::given(counts, pipeline.cut);
-  return cut_by_work(blocks, *options.sample, pipeline.stages, pipeline.chunks);
+      .num_units = static_cast<int>(blocks.size()), .pipeline = axes.pipeline, .chunks = axes.chunks};
+  if (axes.pipeline == 1) return StageMap::even(counts);
+  if (!axes.cut.empty()) return StageMap::given(counts, axes.cut);
+  return cut_by_work(blocks, *options.sample, axes.pipeline, axes.chunks);
 }
 
 TensorPlace tensor_place(const MeshGroups& groups) {
@@ -72,8 +69,8 @@ ParameterRules rules_of(const EngineOptions& options) {
 }  // namespace
 
 ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks) {
-  const Mesh mesh = mesh_of(num_ranks, options.pipeline.stages, options.tensor);
-  return choose_exchange(options.exchange, mesh, options.hosts,
+  const Mesh mesh = mesh_of(num_ranks, options.layout.pipeline, options.layout.tensor);
+  return choose_exchange(options.layout.exchange, mesh, options.hosts,
                          training_layout(options, mesh.size(Axis::kData)), options.reduction);
 }
 
@@ -86,11 +83,11 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
       options_(on_hosts(checked(options), *comm)),
       exchange_(exchange_of(options_, comm->size())),
       groups_(split_mesh(world_of(comm, options),
-                         mesh_of(comm->size(), options.pipeline.stages, options.tensor),
+                         mesh_of(comm->size(), options.layout.pipeline, options.layout.tensor),
                          exchange_.data_ranks_per_host)),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
-      layout_(for_place(make_layout(*blocks_, options.group_min_bytes, stages_, rules_of(options)),
+      layout_(for_place(make_layout(*blocks_, options.layout.group_min_bytes, stages_, rules_of(options)),
                         tensor_place(groups_))),
       plan_(make_plan()),
       ctx_(context_of(options)),
@@ -102,11 +99,11 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   if (ctx_.backend->native_stream != nullptr) comm->bind_stream(ctx_.backend->native_stream(ctx_.exec));
   if (stages_.pipeline > 1) {
     shapes_ = std::make_unique<BoundaryShapes>(*blocks_, options.precision, *options.sample,
-                                               options.sequence ? options.tensor : 1);
+                                               options.layout.sequence ? options.layout.tensor : 1);
   }
   check_fp8(ctx_, layout_);
   if (groups_.spans(Axis::kTensor)) {
-    tensor_ = std::make_unique<TensorExchange>(*groups_.along(Axis::kTensor), options.sequence);
+    tensor_ = std::make_unique<TensorExchange>(*groups_.along(Axis::kTensor), options.layout.sequence);
     ctx_.tensor = tensor_.get();
   }
   dry_run_ = make_dry_run();
@@ -117,7 +114,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
   check_gradient_dtype(ctx_, *optimizer_);
   params_ = std::make_unique<ParamStore>(
       ctx_, *blocks_, layout_, *optimizer_, DataAxis(groups_),
-      ParamStoreOptions{.sharded = sharded_by(options.zero),
+      ParamStoreOptions{.sharded = sharded_by(options.layout.zero),
                         .offload = options.offload,
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
@@ -138,7 +135,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                            .shapes = shapes_.get(),
                            .tensor = tensor_.get(),
                            .watchdog = watchdog_.get(),
-                           .recompute = options.recompute});
+                           .recompute = options.layout.recompute});
   clock_ = make_phase_clock(ctx_, groups_, options.cuda_graph ? Recorded::kYes : Recorded::kNo,
                             StepRecords::kMaxPending);
   tied_ = std::make_unique<TiedParameters>(*parts_);
@@ -166,9 +163,9 @@ std::unique_ptr<DryRun> Engine::make_dry_run() {
                       .stage = groups_.coord()[Axis::kPipeline],
                       .shapes = *shapes_,
                       .sample = *options_.sample,
-                      .recomputes = options_.recompute_every > 0,
-                      .recompute = options_.recompute,
-                      .two_part_backward = options_.pipeline.schedule == PipelineSchedule::kZeroBubbleH1});
+                      .recomputes = options_.layout.recomputes_segments(),
+                      .recompute = options_.layout.recompute,
+                      .two_part_backward = options_.layout.schedule == PipelineSchedule::kZeroBubbleH1});
   dry_run->cover({.num_samples = batch_.micro_batch, .training = true});
   if (tensor_) tensor_->forget_calls();
   ctx_.allocator->give_back();
@@ -196,24 +193,18 @@ StepPlan Engine::make_plan() const {
 }
 
 PlanOptions Engine::plan_options() const {
-  const ShardedState sharded = sharded_by(options_.zero);
+  const ShardedState sharded = sharded_by(options_.layout.zero);
   std::vector<bool> statistics;
   for (const auto& block : *blocks_) statistics.push_back(has_statistics(*block, options_.precision));
   std::vector<TensorCalls> tensor_calls;
   for (const auto& block : *blocks_) {
     if (!groups_.spans(Axis::kTensor)) break;
-    tensor_calls.push_back(options_.sequence ? block->sequence_calls().value_or(TensorCalls{})
-                                             : block->tensor_calls());
+    tensor_calls.push_back(options_.layout.sequence ? block->sequence_calls().value_or(TensorCalls{})
+                                                    : block->tensor_calls());
   }
-  return {.shard_state = sharded.optimizer,
-          .shard_parameters = sharded.parameters,
+  return {.layout = options_.layout,
           .gather_gradients = !sharded.optimizer && options_.reduction == Reduction::kCanonical,
           .data_ranks_per_host = exchange_.data_ranks_per_host,
-          .keep_gathered = options_.keep_gathered,
-          .reduce_each_micro_batch = reduces_each_micro_batch(options_),
-          .recompute_every = options_.recompute_every,
-          .prefetch_depth = options_.prefetch_depth,
-          .schedule = options_.pipeline.schedule,
           .stages = stages_,
           .ties = trained_ties(layout_, stages_),
           .tensor_calls = tensor_calls,
@@ -334,7 +325,7 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
                           .micro_batch = options_.micro_batch,
                           .data_ranks = groups_.mesh.size(Axis::kData)};
   PlanOptions how = plan_options();
-  if (observe && options_.sequence) {  // the last block runs twice: see StageCompute::observe_logits
+  if (observe && options_.layout.sequence) {  // the last block runs twice: see StageCompute::observe_logits
     std::vector<TensorCall>& calls = how.tensor_calls.back().forward;
     calls.insert(calls.end(), calls.begin(), calls.end());
   }

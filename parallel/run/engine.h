@@ -14,6 +14,7 @@
 #include <string>
 
 #include "kernels/backend_products.h"
+#include "parallel/layout/layout.h"
 #include "parallel/layout/parameter_rules.h"
 #include "parallel/layout/sample_spec.h"
 #include "parallel/layout/staging.h"
@@ -31,14 +32,6 @@
 #include "runtime/precision.h"
 
 namespace trireme {
-
-/// How the blocks are cut into stages, and in what order these run the micro-batches.
-struct PipelineOptions {
-  int stages = 1;  // data ranks = ranks / stages
-  PipelineSchedule schedule = PipelineSchedule::kOneForwardOneBackward;
-  int chunks = 1;        // of each stage; more than one wants kInterleaved
-  std::vector<int> cut;  // first block of every chunk but the first; empty: as cut_by_work() has it
-};
 
 /// What an evaluation computes with.
 enum class Weights : std::uint8_t {
@@ -64,25 +57,15 @@ struct EngineOptions {
   float ema = 0.0f;        // decay of averages of the parameters; 0: none. See [Note: averages]
   float grad_clip = 0.0f;  // largest global gradient norm; 0: no clipping
   Reduction reduction = Reduction::kCanonical;
-  Exchange exchange = Exchange::kAuto;  // over the data axis: two levels where it spans hosts, or one
+  Layout layout;
   HostMap hosts;  // of every rank; empty: Communicator::hosts(). A prediction, which has nobody to ask, takes
                   // more or less ranks than these as hosts like these, and an empty map as one host
-  ZeroStage zero = ZeroStage::kNone;
   Offload offload = Offload::kNone;
-  bool accumulate_unsharded = false;  // ZeRO-2 and 3: reduce gradients once a step, from whole buffers
-  bool keep_gathered = false;  // ZeRO-3: gather parameters once a step (FSDP: reshard_after_forward = false)
-  int recompute_every = 0;     // keep only the input of every segment of so many blocks; 0: keep everything
-  Recompute recompute = Recompute::kNone;        // of every block, beside recompute_every
   bool cuda_graph = false;                       // record a step and play it (step_graph.h)
   std::shared_ptr<const ProductTable> products;  // measured choices, the same on every rank; null: none
-  int prefetch_depth = 1;                        // ZeRO-3: gather this many runs of blocks ahead
   std::int64_t data_cache_bytes = 0;  // on the CPU: host memory for what the data sets of a rank keep
-  std::int64_t group_min_bytes = 0;   // neighbouring blocks with fewer parameters share one ParamGroup
-  PipelineOptions pipeline;
-  int tensor = 1;         // ranks that share the tensor chunks of every block: [Note: tensor chunks]
-  bool sequence = false;  // and the rows of the residual stream: [Note: sequence shards]
-  std::optional<SampleSpec> sample;  // what every batch consists of; a pipeline needs to know
-  double timeout_s = 0;              // an action that takes longer ends the job (watchdog.h); 0: never
+  std::optional<SampleSpec> sample;   // what every batch consists of; a pipeline needs to know
+  double timeout_s = 0;               // an action that takes longer ends the job (watchdog.h); 0: never
   Precision precision;
   LossScaleConfig loss_scale;  // off: right for all modes but fp16
   bool verify_state = false;   // Engine::verifier(), see [Note: state checks]

@@ -9,10 +9,10 @@ void check_update(const EngineOptions& options) {
   TRIREME_CHECK(options.ema >= 0 && options.ema < 1, "EngineOptions::ema must be in [0, 1), got {}",
                 options.ema);
   TRIREME_CHECK(
-      options.zero <= largest_zero(options),
+      options.layout.zero <= largest_zero(options),
       "Muon updates whole matrices, of which a rank has a piece with EngineOptions::zero = {}: set it "
       "to 0",
-      static_cast<int>(options.zero));
+      static_cast<int>(options.layout.zero));
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
 }
 
 void check_sequence(const EngineOptions& options, const BlockList& blocks) {
-  if (!options.sequence) return;
+  if (!options.layout.sequence) return;
   for (const auto& block : blocks) {
     TRIREME_CHECK(
         block->sequence_calls().has_value(),
@@ -43,14 +43,14 @@ void check_sequence(const EngineOptions& options, const BlockList& blocks) {
 const EngineOptions& checked(const EngineOptions& options) {
   check_update(options);
   TRIREME_CHECK(
-      !options.sequence || options.tensor > 1,
+      !options.layout.sequence || options.layout.tensor > 1,
       "EngineOptions::sequence wants EngineOptions::tensor = 2 or more: one rank has nobody to share "
       "a sequence with");
-  if (options.pipeline.stages == 1) {
-    TRIREME_CHECK(options.pipeline.chunks == 1,
+  if (options.layout.pipeline == 1) {
+    TRIREME_CHECK(options.layout.chunks == 1,
                   "EngineOptions::pipeline.chunks = {} wants EngineOptions::pipeline.stages = 2 or more: one "
                   "stage has nothing to interleave",
-                  options.pipeline.chunks);
+                  options.layout.chunks);
     return options;
   }
   TRIREME_CHECK(options.sample,

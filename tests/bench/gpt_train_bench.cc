@@ -120,7 +120,7 @@ EngineOptions engine_options(const Options& o) {
           .optimizer = o.optimizer,
           .grad_clip = o.grad_clip,
           .reduction = o.fast_reduction ? Reduction::kFast : Reduction::kCanonical,
-          .zero = static_cast<ZeroStage>(o.zero),
+          .layout = {.zero = static_cast<ZeroStage>(o.zero)},
           .cuda_graph = o.cuda_graph,
           .products = o.products,
           .precision = Precision(*find_precision_mode(o.precision)),

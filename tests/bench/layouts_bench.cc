@@ -124,9 +124,9 @@ void make_engine(const Options& o, const std::shared_ptr<Communicator>& world, C
                                                     .global_batch = global_batch(o, *world),
                                                     .micro_batch = o.micro_batch,
                                                     .grad_clip = 1.0f,
-                                                    .zero = static_cast<ZeroStage>(c.zero),
-                                                    .recompute_every = c.recompute,
-                                                    .prefetch_depth = c.prefetch});
+                                                    .layout = {.zero = static_cast<ZeroStage>(c.zero),
+                                                               .prefetch_depth = c.prefetch,
+                                                               .recompute_every = c.recompute}});
 }
 
 // Steps back to back, and what the last one left in flight.

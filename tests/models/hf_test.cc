@@ -80,8 +80,9 @@ TEST_P(HfModels, TheStateComesBackOnEveryLayout) {
   write_hf_folder(SafetensorsReader(folder / kModelFile), model.hf, DType::kFloat32, folder / "hf");
   for (const int ranks : {1, 2, 3}) {
     run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(model.build(), comm,
-                    {.global_batch = 6, .micro_batch = 1, .seed = 4, .zero = ZeroStage::kParameters});
+      Engine engine(
+          model.build(), comm,
+          {.global_batch = 6, .micro_batch = 1, .seed = 4, .layout = {.zero = ZeroStage::kParameters}});
       EXPECT_NE(engine.state_hash(), hash);
       const HfSource source(folder / "hf", model.hf);
       check_model(engine, source);
@@ -167,8 +168,9 @@ TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
   const auto start = [](const TensorSource& source, int ranks) {
     std::uint64_t hash = 0;
     run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
-      Engine engine(build_bert(classifier()), comm,
-                    {.global_batch = 2, .micro_batch = 1, .seed = 5, .zero = ZeroStage::kParameters});
+      Engine engine(
+          build_bert(classifier()), comm,
+          {.global_batch = 2, .micro_batch = 1, .seed = 5, .layout = {.zero = ZeroStage::kParameters}});
       const std::vector<std::string> expected{"head.pooler.weight", "head.classifier.weight",
                                               "head.pooler.bias", "head.classifier.bias"};
       EXPECT_EQ(new_tensors(engine, source), expected);

@@ -326,7 +326,7 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
                  .seed = c.seed,
                  .optimizer = c.optimizer,
                  .grad_clip = c.grad_clip,
-                 .zero = static_cast<ZeroStage>(c.zero),
+                 .layout = {.zero = static_cast<ZeroStage>(c.zero)},
                  .precision = c.precision});
   const LrSchedule lr{.kind = LrSchedule::Kind::kCosine,
                       .peak = c.peak_lr,

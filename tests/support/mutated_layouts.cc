@@ -225,7 +225,7 @@ EngineOptions MutatedLayout::options() const {
     options.sample = SampleSpec{.input = {kPixels, kPixels, 3}, .input_dtype = DType::kFloat32, .target = {}};
   }
   if (in.stages > 1) {
-    options.pipeline.cut = even_cut(static_cast<int>(blocks()->size()), in.stages * in.chunks);
+    options.layout.cut = even_cut(static_cast<int>(blocks()->size()), in.stages * in.chunks);
   }
   return options;
 }

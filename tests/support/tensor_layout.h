@@ -19,18 +19,28 @@ namespace trireme::testing {
 
 struct TensorLayout {
   int tensor = 1, data = 1, zero = 0, recompute = 0;
-  PipelineOptions pipeline;
+  Layout pipeline;
   Recompute inside = Recompute::kNone;
   bool sequence = false;
   std::int64_t micro_batch = 0;  // 0: the job's
 
-  int ranks() const { return tensor * data * pipeline.stages; }
+  Layout whole() const {
+    Layout all = pipeline;
+    all.tensor = tensor;
+    all.sequence = sequence;
+    all.zero = static_cast<ZeroStage>(zero);
+    all.accumulate_unsharded = data == 3 && zero > 1;  // uneven shares
+    all.recompute_every = recompute;
+    all.recompute = inside;
+    return all;
+  }
+  int ranks() const { return tensor * data * pipeline.pipeline; }
   std::string to_string() const {
     return fmt::format(
         "{} tensor ranks{} x {} data ranks x {} stages of {} chunk(s), {}, zero {}, recompute {}, {}, "
         "micro-batches of "
         "{} (0: as usual)",
-        tensor, sequence ? " that share the sequence" : "", data, pipeline.stages, pipeline.chunks,
+        tensor, sequence ? " that share the sequence" : "", data, pipeline.pipeline, pipeline.chunks,
         name(pipeline.schedule), zero, recompute, name(inside), micro_batch);
   }
 };
@@ -78,13 +88,7 @@ struct ChunkedJob {
                           .seed = 5,
                           .optimizer = {.weight_decay = 0.1f},
                           .grad_clip = 0.5f,
-                          .zero = static_cast<ZeroStage>(layout.zero),
-                          .accumulate_unsharded = layout.data == 3 && layout.zero > 1,  // uneven shares
-                          .recompute_every = layout.recompute,
-                          .recompute = layout.inside,
-                          .pipeline = layout.pipeline,
-                          .tensor = layout.tensor,
-                          .sequence = layout.sequence,
+                          .layout = layout.whole(),
                           .sample = SampleSpec{.input = {seq_len}, .target = {seq_len}},
                           .precision = precision};
     if (precision.mode() == PrecisionMode::kFp16)

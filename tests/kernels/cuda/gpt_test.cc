@@ -27,7 +27,7 @@ Outcome train(DeviceType type, float dropout = 0.0f, int recompute_every = 0) {
                  .seed = 5,
                  .optimizer = {.weight_decay = 0.1f},
                  .grad_clip = 0.5f,
-                 .recompute_every = recompute_every});
+                 .layout = {.recompute_every = recompute_every}});
   Outcome outcome;
   for (int step = 0; step < 3; ++step) {
     const StepResult result =

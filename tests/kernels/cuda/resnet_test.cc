@@ -42,7 +42,7 @@ Outcome train(DeviceType type, const Job& job) {
                  .micro_batch = 2,
                  .seed = 5,
                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0.9f, .nesterov = true},
-                 .recompute_every = job.recompute_every,
+                 .layout = {.recompute_every = job.recompute_every},
                  .cuda_graph = job.cuda_graph,
                  .precision = Precision(job.mode)});
   Outcome outcome;

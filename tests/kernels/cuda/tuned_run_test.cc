@@ -211,7 +211,7 @@ TEST_F(TunedRun, StagesHaveTheProductsOfTheModel) {
     return all;
   };
   const std::set<Product> whole = products_of_ranks(1);
-  config_.parallel.pipeline = 2;
+  config_.parallel.layout.pipeline = 2;
   EXPECT_EQ(products_of_ranks(2), whole);
 }
 

@@ -77,7 +77,7 @@ TEST(ConfigCheck, TensorChunksDivideTheModel) {
 TEST(ConfigCheck, MuonNeedsWholeMatrices) {
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.optimizer.name = OptimizerConfig::Kind::kMuon;
-                c.parallel.zero = 2;
+                c.parallel.layout.zero = ZeroStage::kGradients;
               }),
               HasSubstr("optimizer.name = \"muon\" updates whole matrices, of which a rank has a piece with "
                         "parallel.zero = 2: set parallel.zero = 0"));
@@ -185,7 +185,7 @@ TEST(ConfigCheck, RecordedPipelinesAreDoubted) {
   JobConfig config = valid_job();
   config.parallel.cuda_graph = true;
   EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCuda), "");
-  config.parallel.pipeline = 2;
+  config.parallel.layout.pipeline = 2;
   EXPECT_THAT(doubt_about_recorded_steps(config, DeviceType::kCuda),
               HasSubstr("parallel.cuda_graph = true with parallel.pipeline = 2 has not run on a GPU yet"));
   EXPECT_EQ(doubt_about_recorded_steps(config, DeviceType::kCpu), "");
@@ -194,35 +194,35 @@ TEST(ConfigCheck, RecordedPipelinesAreDoubted) {
 }
 
 TEST(ConfigCheck, SequencesAreSharedEqually) {
-  EXPECT_THAT(check_error([](JobConfig& c) { c.parallel.sequence = true; }),
+  EXPECT_THAT(check_error([](JobConfig& c) { c.parallel.layout.sequence = true; }),
               HasSubstr("parallel.sequence = true needs parallel.tensor = 2 or more"));
   const std::string odd = "parallel.tensor = 4 ranks cannot share model.seq_len = 30 tokens equally";
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.model.seq_len = 30;
-                c.parallel.tensor = 4;
-                c.parallel.sequence = true;
+                c.parallel.layout.tensor = 4;
+                c.parallel.layout.sequence = true;
               }),
               HasSubstr(odd));
   JobConfig shared = valid_job();
-  shared.parallel.tensor = 4;
-  shared.parallel.sequence = true;
+  shared.parallel.layout.tensor = 4;
+  shared.parallel.layout.sequence = true;
   EXPECT_NO_THROW(check_config(shared));
 }
 
 TEST(ConfigCheck, StagesChunksAndCut) {
   EXPECT_THAT(check_error([](JobConfig& c) {
-                c.parallel.pipeline = 2;
-                c.parallel.chunks = 2;
+                c.parallel.layout.pipeline = 2;
+                c.parallel.layout.chunks = 2;
               }),
               HasSubstr("parallel.chunks = 2 needs parallel.schedule = \"interleaved\""));
   EXPECT_THAT(check_error([](JobConfig& c) {
-                c.parallel.pipeline = 2;
-                c.parallel.schedule = PipelineSchedule::kInterleaved;
+                c.parallel.layout.pipeline = 2;
+                c.parallel.layout.schedule = PipelineSchedule::kInterleaved;
               }),
               HasSubstr("needs parallel.chunks = 2 or more"));
   EXPECT_THAT(check_error([](JobConfig& c) {
-                c.parallel.schedule = PipelineSchedule::kInterleaved;
-                c.parallel.chunks = 2;
+                c.parallel.layout.schedule = PipelineSchedule::kInterleaved;
+                c.parallel.layout.chunks = 2;
               }),
               HasSubstr("needs parallel.pipeline = 2 or more"));
   EXPECT_THAT(check_error([](JobConfig& c) {

@@ -25,19 +25,26 @@ JobConfig parse_auto(const std::string& more = "", const std::vector<std::string
   return parse_config("parallel = \"auto\"\n" + std::string(kJob) + more, "job.toml", overrides);
 }
 
+/// Fields of the layout that the job gives.
+OpenFields given_fields(const JobConfig& job) {
+  OpenFields given = searched_fields();
+  for (const std::string& field : job.parallel.open) given.erase(field);
+  return given;
+}
+
 TEST(SearchedLayout, ParallelAutoIsShortForASearchedLayout) {
   EXPECT_TRUE(parse_auto().parallel.is_searched());
-  EXPECT_TRUE(parse_auto().parallel.fixed.empty());
+  EXPECT_TRUE(given_fields(parse_auto()).empty());
   const JobConfig longer = parse("[parallel]\nlayout = \"auto\"\nzero = 2\nmemory_limit = \"1 GiB\"\n");
   EXPECT_TRUE(longer.parallel.is_searched());
   EXPECT_EQ(longer.parallel.memory_limit, 1 << 30);
-  EXPECT_EQ(longer.parallel.fixed, (std::set<std::string, std::less<>>{"zero"}));
+  EXPECT_EQ(given_fields(longer), (OpenFields{"zero"}));
   // It takes back what the file says of the layout, and no more; what comes after it is kept.
   const JobConfig taken =
       parse("[parallel]\npipeline = 4\nthreads = 3\n", {"parallel=auto", "parallel.tensor=2"});
-  EXPECT_EQ(taken.parallel.pipeline, 1);
+  EXPECT_EQ(taken.parallel.layout.pipeline, 1);
   EXPECT_EQ(taken.parallel.threads, 3);
-  EXPECT_EQ(taken.parallel.fixed, (std::set<std::string, std::less<>>{"tensor"}));
+  EXPECT_EQ(given_fields(taken), (OpenFields{"tensor"}));
   EXPECT_FALSE(parse("").parallel.is_searched());
 }
 
@@ -49,7 +56,7 @@ TEST(SearchedLayout, ASearchedLayoutIsWrittenAsFarAsItIsGiven) {
   EXPECT_THAT(text, ::testing::Not(HasSubstr("pipeline = ")));
   const JobConfig again = parse_config(text, "again");
   EXPECT_EQ(to_toml(again), text);
-  EXPECT_EQ(again.parallel.fixed, job.parallel.fixed);
+  EXPECT_EQ(again.parallel.open, job.parallel.open);
 }
 
 TEST(SearchedLayout, RefusesWhatASearchOfLayoutsCannotKeep) {

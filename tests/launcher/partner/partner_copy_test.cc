@@ -57,8 +57,8 @@ class Memories {
 
 EngineOptions options(ZeroStage zero, int stages) {
   EngineOptions options{.global_batch = 8, .micro_batch = 2, .snapshots = true};
-  options.zero = zero;
-  options.pipeline.stages = stages;
+  options.layout.zero = zero;
+  options.layout.pipeline = stages;
   options.sample = {.input = {16}, .target = {16}};
   return options;
 }

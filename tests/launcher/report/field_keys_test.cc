@@ -35,7 +35,8 @@ TEST(MemoryAdvice, LargestCategoryFirst) {
 }
 
 TEST(MemoryAdvice, WhatIsSmallOrDoneIsNotAdvised) {
-  const EngineOptions options{.micro_batch = 1, .zero = ZeroStage::kGradients, .recompute_every = 1};
+  const EngineOptions options{.micro_batch = 1,
+                              .layout = {.zero = ZeroStage::kGradients, .recompute_every = 1}};
   EXPECT_THAT(advice_on(counts(500, 100, 400, 900), options, 2),
               StartsWith("parallel.zero = 3 would reduce parameters"));
   EXPECT_THAT(advice_on(counts(500, 5, 5, 5), EngineOptions{}, 1),
@@ -44,20 +45,21 @@ TEST(MemoryAdvice, WhatIsSmallOrDoneIsNotAdvised) {
 }
 
 TEST(MemoryAdvice, WhatIsKeptOverMicroBatchesNeedNotBe) {
-  EngineOptions options{.micro_batch = 1, .zero = ZeroStage::kParameters, .recompute_every = 1};
-  options.accumulate_unsharded = true;
-  options.keep_gathered = true;
+  EngineOptions options{.micro_batch = 1, .layout = {.zero = ZeroStage::kParameters, .recompute_every = 1}};
+  options.layout.accumulate_unsharded = true;
+  options.layout.keep_gathered = true;
   MemoryCounts needed = counts(1, 40, 1, 1);
   needed[MemoryCategory::kCommunication] = 50;
   EXPECT_EQ(advice_on(needed, options, 2),
             "parallel.keep_gathered = false would reduce communication (50 B); "
             "parallel.accumulate_unsharded = false would reduce gradients (40 B)");
-  options.accumulate_unsharded = options.keep_gathered = false;
+  options.layout.accumulate_unsharded = options.layout.keep_gathered = false;
   EXPECT_THAT(advice_on(needed, options, 2), HasSubstr("more ranks or a device with more memory"));
 }
 
 TEST(MemoryAdvice, NothingIsLeft) {
-  const EngineOptions options{.micro_batch = 1, .zero = ZeroStage::kParameters, .recompute_every = 1};
+  const EngineOptions options{.micro_batch = 1,
+                              .layout = {.zero = ZeroStage::kParameters, .recompute_every = 1}};
   EXPECT_THAT(advice_on(counts(1, 1, 1, 1), options, 2),
               HasSubstr("more ranks or a device with more memory"));
 }

@@ -68,9 +68,9 @@ TEST(PlanReport, SaysWhetherItFits) {
   JobConfig config = synthetic_job();
   config.parallel.memory_limit = std::int64_t{1} << 40;
   EXPECT_THAT(to_text(make_plan_report(config, 4)), HasSubstr("fits: "));
-  config.parallel.zero = 1;
+  config.parallel.layout.zero = ZeroStage::kOptimizer;
   const std::int64_t sharded = make_plan_report(config, 4).groups[0].prediction.memory.peak_total;
-  config.parallel.zero = 0;
+  config.parallel.layout.zero = ZeroStage::kNone;
   config.parallel.memory_limit = sharded;
   const PlanReport report = make_plan_report(config, 4);
   EXPECT_THAT(to_text(report), HasSubstr("with parallel.zero = 1 it fits"));
@@ -84,7 +84,7 @@ TEST(PlanReport, SaysWhetherItFits) {
 
 TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
   JobConfig config = synthetic_job();
-  config.parallel.pipeline = 2;
+  config.parallel.layout.pipeline = 2;
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {3}};  // the head alone
   const PlanReport counted = make_plan_report(config, 2);
   ASSERT_EQ(counted.chunks.size(), 2u);
@@ -119,13 +119,13 @@ TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
 TEST(PlanReport, ShowsTheBubble) {
   JobConfig config = synthetic_job();
   config.model.layers = 3;
-  config.parallel.pipeline = 5;  // a block each
+  config.parallel.layout.pipeline = 5;  // a block each
   BlockProfile profile{.device = "cpu", .threads = 1};
   for (int unit = 0; unit < 5; ++unit) profile.blocks.push_back({"", 1.0, 2.0});
   EXPECT_NEAR(make_plan_report(config, 5, 0, &profile).bubble_share, 4.0 / 12, 1e-9);
   EXPECT_NEAR(make_plan_report(config, 10, 0, &profile).bubble_share, 4.0 / 8, 1e-9);  // two data ranks
   EXPECT_GT(make_plan_report(config, 5).bubble_share, 4.0 / 12);                       // counted: uneven
-  config.parallel.pipeline = 1;
+  config.parallel.layout.pipeline = 1;
   EXPECT_EQ(make_plan_report(config, 1).bubble_share, 0.0);
 }
 
@@ -155,13 +155,13 @@ TEST(PlanReport, SaysHowHostsExchange) {
   EXPECT_EQ(json["exchange"], "hierarchical");
   EXPECT_EQ(json["places"][5],
             nlohmann::json({{"rank", 5}, {"pipeline", 0}, {"data", 5}, {"tensor", 0}, {"host", 2}}));
-  config.parallel.exchange = Exchange::kFlat;
+  config.parallel.layout.exchange = Exchange::kFlat;
   EXPECT_EQ(nlohmann::json::parse(to_json(make_plan_report(config, 8, 2)))["exchange"], "flat");
-  config.parallel.exchange = Exchange::kHierarchical;
+  config.parallel.layout.exchange = Exchange::kHierarchical;
   EXPECT_THAT(to_text(make_plan_report(config, 8)),
               HasSubstr("exchange: flat, not hierarchical: no data axis spans hosts"));
   config.model.tensor_chunks = 2;
-  config.parallel.tensor = 2;
+  config.parallel.layout.tensor = 2;
   EXPECT_EQ(make_plan_report(config, 4, 2).tensor_warning, "");
   EXPECT_THAT(make_plan_report(config, 4, 1).tensor_warning,
               AllOf(HasSubstr("parallel.tensor = 2 spans hosts: each rank sends"), HasSubstr("a step")));
@@ -170,11 +170,11 @@ TEST(PlanReport, SaysHowHostsExchange) {
 TEST(PlanReport, ShowsASharedSequence) {
   JobConfig config = synthetic_job();
   config.model.tensor_chunks = 2;
-  config.parallel.tensor = 2;
+  config.parallel.layout.tensor = 2;
   const PlanReport whole = make_plan_report(config, 2);
   EXPECT_EQ(nlohmann::json::parse(to_json(whole))["sequence"], false);
   EXPECT_THAT(action_details(whole), Not(HasSubstr("GatherSequence")));
-  config.parallel.sequence = true;
+  config.parallel.layout.sequence = true;
   const PlanReport shared = make_plan_report(config, 2);
   EXPECT_EQ(nlohmann::json::parse(to_json(shared))["sequence"], true);
   EXPECT_THAT(to_text(shared), HasSubstr("x 2 tensor ranks that share the sequence"));
@@ -184,10 +184,10 @@ TEST(PlanReport, ShowsASharedSequence) {
 // A segment of all blocks is the last one, which is kept.
 TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   JobConfig config = synthetic_job();  // 2 layers, 4 blocks
-  config.parallel.recompute_every = 3;
+  config.parallel.layout.recompute_every = 3;
   EXPECT_THAT(action_details(make_plan_report(config, 1)), HasSubstr("Recompute"));
   for (const std::int64_t k : {4, 50}) {
-    config.parallel.recompute_every = k;
+    config.parallel.layout.recompute_every = k;
     EXPECT_THAT(error_message([&] { make_plan_report(config, 1); }),
                 HasSubstr(fmt::format("EngineOptions::recompute_every = {} recomputes nothing", k)));
   }
@@ -196,13 +196,13 @@ TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
 // By default what fits is kept; the others are shown with what they would need and send.
 TEST(PlanReport, ShowsWhatIsKeptOverMicroBatchesAndTheOthers) {
   JobConfig config = synthetic_job();
-  config.parallel.zero = 1;
+  config.parallel.layout.zero = ZeroStage::kOptimizer;
   const PlanReport optimizer = make_plan_report(config, 4);
   EXPECT_TRUE(optimizer.other_accumulations.empty());
-  config.parallel.zero = 2;
+  config.parallel.layout.zero = ZeroStage::kGradients;
   const PlanReport unsharded = make_plan_report(config, 4);
   EXPECT_EQ(unsharded.groups[0].prediction.sent_bytes, optimizer.groups[0].prediction.sent_bytes);
-  config.parallel.accumulate_unsharded = false;
+  config.parallel.settle("accumulate_unsharded", false);
   const PlanReport sharded = make_plan_report(config, 4);
   ASSERT_EQ(sharded.other_accumulations.size(), 1u);
   ASSERT_EQ(unsharded.other_accumulations.size(), 1u);
@@ -212,8 +212,8 @@ TEST(PlanReport, ShowsWhatIsKeptOverMicroBatchesAndTheOthers) {
   EXPECT_GT(one.sent_bytes, other.sent_bytes);
   EXPECT_THAT(to_text(sharded), AllOf(HasSubstr("\n  accumulate_unsharded "), HasSubstr("\n  true   ")));
 
-  config.parallel.zero = 3;
-  config.parallel.accumulate_unsharded = std::nullopt;
+  config.parallel.layout.zero = ZeroStage::kParameters;
+  config.parallel.open.insert("accumulate_unsharded");
   const PlanReport kept = make_plan_report(config, 4);
   EXPECT_EQ(kept.groups[0].prediction.sent_bytes, optimizer.groups[0].prediction.sent_bytes);
   EXPECT_EQ(kept.other_accumulations.size(), 3u);
@@ -225,8 +225,8 @@ TEST(PlanReport, ShowsWhatIsKeptOverMicroBatchesAndTheOthers) {
   EXPECT_EQ(json["accumulate_unsharded"], true);
   EXPECT_EQ(json["keep_gathered"], true);
 
-  config.parallel.accumulate_unsharded = true;
-  config.parallel.keep_gathered = true;
+  config.parallel.settle("accumulate_unsharded", true);
+  config.parallel.settle("keep_gathered", true);
   config.parallel.memory_limit = kept.groups[0].prediction.memory.peak_total - 1;
   EXPECT_THAT(to_text(make_plan_report(config, 4).fit),
               HasSubstr("with parallel.accumulate_unsharded = false it fits"));
@@ -275,7 +275,7 @@ TEST(PlanReport, GoldenTableOfSevenAndAHalfBillionParameters) {
     for (const ParamGroup& group : layout.groups) padded += Sharding{row.ranks, 0}.padded(group.num_elems);
     std::string line = fmt::format("{:>4} ranks, GB:", row.ranks);
     for (int zero = 1; zero <= 3; ++zero) {
-      config.parallel.zero = zero;
+      config.parallel.layout.zero = static_cast<ZeroStage>(zero);
       const PlanReport report = make_plan_report(config, row.ranks);
       ASSERT_EQ(report.num_parameters, 7499997184);
       const std::int64_t unpadded = formula(zero, row.ranks, report.num_parameters);
@@ -306,8 +306,8 @@ TEST(PlanReport, ThirteenBillionParametersOnEightRanks) {
   config.train = {.global_batch = 8, .micro_batch = 1};
   config.parallel.memory_limit = std::int64_t{1} << 50;
   const PlanReport whole = make_plan_report(config, 8);
-  config.parallel.zero = 3;
-  config.parallel.recompute_every = 2;
+  config.parallel.layout.zero = ZeroStage::kParameters;
+  config.parallel.layout.recompute_every = 2;
   const PlanReport sharded = make_plan_report(config, 8);
   const auto gib = [](std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); };
   const StepPrediction &before = whole.groups[0].prediction, &after = sharded.groups[0].prediction;
@@ -325,7 +325,7 @@ TEST(PlanReport, EveryRankNeedsWhatItsGroupSays) {
     for (const int count : {1, 3, 4, 5}) {
       for (const std::int64_t zero : {0, 1, 2, 3}) {
         config.train.global_batch = config.train.micro_batch * ranks * count;
-        config.parallel.zero = zero;
+        config.parallel.layout.zero = static_cast<ZeroStage>(zero);
         const PlanReport report = make_plan_report(config, ranks);
         num_groups = std::max(num_groups, report.groups.size());
         for (const RankGroupReport& group : report.groups) {
@@ -346,7 +346,7 @@ TEST(PlanReport, EveryRankNeedsWhatItsGroupSays) {
 
 TEST(PlanReport, ShowsTheStagesOfAPipeline) {
   JobConfig config = synthetic_job();
-  config.parallel.pipeline = 2;
+  config.parallel.layout.pipeline = 2;
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
   const PlanReport report = make_plan_report(resolve(config), 4);
   const std::string text = to_text(report);
@@ -366,9 +366,9 @@ TEST(PlanReport, ShowsTheStagesOfAPipeline) {
 TEST(PlanReport, RanksWithUnequallyManyMicroBatches) {
   JobConfig config = synthetic_job();  // 8 micro-batches
   for (const std::int64_t zero : {2, 3}) {
-    config.parallel.zero = zero;
+    config.parallel.layout.zero = static_cast<ZeroStage>(zero);
     const PlanReport report = make_plan_report(config, 3);
-    EXPECT_EQ(report.config.parallel.accumulate_unsharded, true);
+    EXPECT_EQ(report.config.parallel.layout.accumulate_unsharded, true);
     for (const AccumulationReport& other : report.other_accumulations)
       EXPECT_TRUE(other.accumulate_unsharded);
   }

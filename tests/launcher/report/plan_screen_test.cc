@@ -68,7 +68,7 @@ TEST(PlanScreen, OfCopiesInTheMemoryOfPartners) {
 
 TEST(PlanScreen, OfShardedRanks) {
   JobConfig config = gpt2();
-  config.parallel.zero = 3;
+  config.parallel.layout.zero = ZeroStage::kParameters;
   const std::string text = screen_of(config, 8);
   EXPECT_THAT(
       text, HasSubstr("layout: 8 ranks, data parallel; zero = 3: parameters, gradients and optimizer state"));
@@ -79,15 +79,15 @@ TEST(PlanScreen, OfShardedRanks) {
 
 TEST(PlanScreen, OfPipelines) {
   JobConfig config = gpt2();
-  config.parallel.pipeline = 4;
+  config.parallel.layout.pipeline = 4;
   const std::string text = screen_of(config, 4);
   EXPECT_THAT(text, HasSubstr("layout: 4 ranks = 4 stages x 1 data rank, schedule 1f1b; fp32\n"));
   EXPECT_THAT(text, HasSubstr("parallel.pipeline_cut = \"flops\""));
   EXPECT_THAT(text, ContainsRegex("\n  0 +0 +0-4 embedding to blocks.3 +23.7 % +67.7 M\n"));
   EXPECT_THAT(text, ContainsRegex("\n  3 +3 +13 head +29.0 % +38.6 M\n"));
   EXPECT_THAT(text, ContainsRegex("\npipeline bubble: 3[0-9].[0-9] % of a step"));
-  config.parallel.schedule = PipelineSchedule::kInterleaved;
-  config.parallel.chunks = 2;
+  config.parallel.layout.schedule = PipelineSchedule::kInterleaved;
+  config.parallel.layout.chunks = 2;
   EXPECT_THAT(screen_of(config, 8), ContainsRegex("\n  3 +6-7 +5-6, 13 +[0-9.]+ % "));
 }
 
@@ -98,7 +98,7 @@ JobConfig long_context() {
   config.model = {.size = "1.5b", .seq_len = 8192};
   config.train = {.global_batch = 16, .micro_batch = 16};
   config.precision.mode = PrecisionMode::kBf16;
-  config.parallel.recompute_every = 1;
+  config.parallel.layout.recompute_every = 1;
   config.parallel.device = DeviceType::kCuda;
   config.parallel.memory_limit = 80'000'000'000;
   return resolve(config);
@@ -149,9 +149,9 @@ TEST(PlanScreen, OfALongContextFitsForThePartsOfAttention) {
 
 TEST(PlanScreen, SaysWhatWouldHelp) {
   JobConfig config = gpt2();
-  config.parallel.zero = 1;
+  config.parallel.layout.zero = ZeroStage::kOptimizer;
   const std::int64_t sharded = make_plan_report(config, 8).groups[0].prediction.memory.peak_total;
-  config.parallel.zero = 0;
+  config.parallel.layout.zero = ZeroStage::kNone;
   config.parallel.memory_limit = sharded;
   const std::string text = screen_of(config, 8);
   EXPECT_THAT(text, HasSubstr("the job does not fit: a rank needs "));
@@ -164,7 +164,7 @@ TEST(PlanScreen, SaysWhatWouldHelp) {
 TEST(PlanScreen, OfManyStagesLeavesSomeOut) {
   JobConfig config = gpt2();
   config.model.layers = 30;
-  config.parallel.pipeline = 32;
+  config.parallel.layout.pipeline = 32;
   const std::string text = to_text(make_plan_report(config, 32));
   EXPECT_THAT(text, HasSubstr("\n  ... 17 more ...\n"));
   EXPECT_THAT(text, ContainsRegex("\n  31 +31 +31 head"));
@@ -172,7 +172,7 @@ TEST(PlanScreen, OfManyStagesLeavesSomeOut) {
 
 TEST(PlanDetails, HaveEveryByteAndAction) {
   JobConfig config = gpt2();
-  config.parallel.pipeline = 2;
+  config.parallel.layout.pipeline = 2;
   const PlanReport report = make_plan_report(config, 4);
   const std::string memory = memory_details(report), actions = action_details(report);
   for (const RankGroupReport& group : report.groups) {
@@ -193,7 +193,7 @@ TEST(PlanDetails, HaveEveryByteAndAction) {
 
 TEST(PlanDetails, OfOneRankAreThatRanks) {
   JobConfig config = gpt2();
-  config.parallel.pipeline = 2;
+  config.parallel.layout.pipeline = 2;
   const PlanReport report = make_plan_report(config, 4);
   const std::string memory = memory_details(report, 3), actions = action_details(report, 3);
   EXPECT_EQ(memory.rfind("rank 3: ", 0), 0u);

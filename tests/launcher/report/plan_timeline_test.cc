@@ -136,8 +136,8 @@ TEST(PlanTimeline, DrawsThePlan) {
 TEST(PlanTimeline, GradientsOfWeightsHaveTheirOwnColour) {
   const testing::TemporaryFolder folder;
   JobConfig config = synthetic_job();
-  config.parallel.pipeline = 2;
-  config.parallel.schedule = PipelineSchedule::kZeroBubbleH1;
+  config.parallel.layout.pipeline = 2;
+  config.parallel.layout.schedule = PipelineSchedule::kZeroBubbleH1;
   const PlanReport report = make_plan_report(config, 2);
   BlockProfile profile = profile_of(config);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;

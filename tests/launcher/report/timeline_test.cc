@@ -25,7 +25,7 @@ int count(const std::string& text, const std::string& part) {
 
 Timeline zero_bubble() {
   const StepPlan plan = plan_training_step(4, {{Axis::kPipeline, 4}}, {.global_batch = 8},
-                                           {.schedule = PipelineSchedule::kZeroBubbleH1});
+                                           {.layout = {.schedule = PipelineSchedule::kZeroBubbleH1}});
   return simulate_plan(plan, {.blocks = std::vector<BlockTime>(4, {"block", 1, 2}), .send_ms = 0.25});
 }
 

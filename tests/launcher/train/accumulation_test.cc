@@ -24,13 +24,13 @@ JobConfig sharded_job(std::int64_t zero) {
   config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 1};
-  config.parallel.zero = zero;
+  config.parallel.layout.zero = static_cast<ZeroStage>(zero);
   return resolve(config);
 }
 
 std::int64_t peak_with_all_kept(JobConfig config) {
-  config.parallel.accumulate_unsharded = true;
-  config.parallel.keep_gathered = true;
+  config.parallel.settle("accumulate_unsharded", true);
+  config.parallel.settle("keep_gathered", true);
   return predict_largest_step(build_blocks(config.model), cut_engine_options(config), sample_spec(config),
                               kRanks)
       .memory.peak_total;
@@ -64,7 +64,7 @@ TEST(AccumulationOfAJob, SaysWhatMakesADifference) {
   one_each.train.global_batch = kRanks;
   EXPECT_EQ(chosen(one_each, plenty), "");
   JobConfig settled = sharded_job(3);
-  settled.parallel.accumulate_unsharded = false;
+  settled.parallel.settle("accumulate_unsharded", false);
   EXPECT_EQ(chosen(settled, plenty),
             "gradients are reduced every micro-batch, parameters gathered once a step");
 }
@@ -80,10 +80,10 @@ TEST(AccumulationOfAJob, RanksAgree) {
           with_accumulation(config, build_blocks(config.model), comm, limit).parallel;
     });
     for (const ParallelSection& section : sections) {
-      EXPECT_EQ(section.accumulate_unsharded, sections[0].accumulate_unsharded);
-      EXPECT_EQ(section.keep_gathered, sections[0].keep_gathered);
+      EXPECT_EQ(section.layout, sections[0].layout);
+      EXPECT_TRUE(section.open.empty());
     }
-    return std::pair(*sections[0].accumulate_unsharded, *sections[0].keep_gathered);
+    return std::pair(sections[0].layout.accumulate_unsharded, sections[0].layout.keep_gathered);
   };
   EXPECT_EQ(choose(std::int64_t{1} << 40), std::pair(true, true));
   EXPECT_EQ(choose(1), std::pair(false, false));

@@ -51,7 +51,7 @@ TEST(Build, TheCutOfAPipeline) {
   JobConfig config;
   config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 4, .hidden = 16, .heads = 2, .vocab = 32, .seq_len = 8};
-  config.parallel.pipeline = 3;
+  config.parallel.layout.pipeline = 3;
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {2, 4}};
   const JobConfig job = resolve(config);
   EXPECT_EQ(cut_engine_options(job).pipeline.cut, (std::vector<int>{2, 4}));
@@ -65,7 +65,7 @@ TEST(Build, TheCutOfAPipeline) {
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kFlops};
   EXPECT_EQ(cut_engine_options(resolve(config)).pipeline.cut, (std::vector<int>{3, 5}));
   const auto refused = [&](std::int64_t stages, const char* cut) {
-    config.parallel.pipeline = stages;
+    config.parallel.layout.pipeline = stages;
     config.parallel.pipeline_cut = from_word<PipelineCut>(cut);
     return with_keys(error_message([&] { resolve(config); }));
   };
@@ -381,7 +381,7 @@ JobConfig job_of_batch(std::int64_t global_batch, std::int64_t micro_batch) {
 TEST(Build, StagesAndBatchesThatDivide) {
   for (const int ranks : {1, 2, 4}) EXPECT_EQ(batch_layout(job_of_batch(16, 4), ranks).data_ranks, ranks);
   JobConfig stages = job_of_batch(16, 4);
-  stages.parallel.pipeline = 4;
+  stages.parallel.layout.pipeline = 4;
   EXPECT_EQ(batch_layout(stages, 8).data_ranks, 2);
   EXPECT_THAT(with_keys(error_message([&] { batch_layout(stages, 6); })),
               HasSubstr("parallel.pipeline = 4 stages cannot share 6 rank(s) equally"));
@@ -392,7 +392,7 @@ TEST(Build, TensorRanksThatCannotShareTheModelNameTheKey) {
     JobConfig config = job_of_batch(8, 4);
     config.model = model;
     config.data.kind = DataKind::kSynthetic;
-    config.parallel.tensor = ranks;
+    config.parallel.layout.tensor = ranks;
     return config;
   };
   const auto message = [&](const ModelSection& model, std::int64_t ranks) {

@@ -31,7 +31,7 @@ JobConfig synthetic_job(const std::string& cut) {
   config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 4, .hidden = 32, .heads = 2, .vocab = 512, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 2};
-  config.parallel.pipeline = 2;
+  config.parallel.layout.pipeline = 2;
   config.parallel.pipeline_cut = from_word<PipelineCut>(cut);
   return resolve(config);
 }
@@ -48,7 +48,7 @@ TEST(ChosenCut, StagesOfGpt2ShareTheTime) {
   config.data.kind = DataKind::kSynthetic;
   config.model = {.size = "124m"};
   config.train = {.global_batch = 32, .micro_batch = 4};
-  config.parallel.pipeline = 4;
+  config.parallel.layout.pipeline = 4;
   const auto shares = time_shares(make_plan_report(resolve(config), 4));
   ASSERT_EQ(shares.size(), 4u);
   EXPECT_GT(std::ranges::min(shares), 0.23);
@@ -63,17 +63,17 @@ TEST(ChosenCut, StagesOfAResNetShareTheTime) {
   config.data = {.kind = DataKind::kSynthetic};
   config.model = {.name = "resnet50"};
   config.train = {.global_batch = 8, .micro_batch = 2};
-  config.parallel.pipeline = 4;
+  config.parallel.layout.pipeline = 4;
   EXPECT_LT(std::ranges::max(time_shares(make_plan_report(resolve(config), 4))), 0.284);
-  config.parallel.schedule = PipelineSchedule::kInterleaved;
-  config.parallel.chunks = 2;
+  config.parallel.layout.schedule = PipelineSchedule::kInterleaved;
+  config.parallel.layout.chunks = 2;
   EXPECT_LT(std::ranges::max(time_shares(make_plan_report(resolve(config), 4))), 0.145);
 }
 
 /// Bytes of the largest rank with a cut.
 std::int64_t peak_of(JobConfig job, const std::string& cut) {
   job.parallel.pipeline_cut = from_word<PipelineCut>(cut);
-  const int ranks = static_cast<int>(job.parallel.pipeline);
+  const int ranks = static_cast<int>(job.parallel.layout.pipeline);
   return predict_largest_step(build_blocks(job.model), cut_engine_options(job), sample_spec(job), ranks)
       .memory.peak_total;
 }
@@ -81,7 +81,7 @@ std::int64_t peak_of(JobConfig job, const std::string& cut) {
 // Under the limit of every cut into three: against all of them.
 TEST(ChosenCut, FlopsTakesTheFastestThatFits) {
   JobConfig config = synthetic_job("flops");
-  config.parallel.pipeline = 3;
+  config.parallel.layout.pipeline = 3;
   const std::vector<double> work = count_block_work(*build_blocks(config.model), sample_spec(config));
   const auto slowest_of = [&](const std::string& cut) {
     return std::ranges::max(chunk_costs(cut_at(cut, 6, 3), work));
@@ -114,9 +114,9 @@ TEST(ChosenCut, FlopsTakesTheFastestThatFits) {
 TEST(ChosenCut, FlopsStaysAsItIsWhereNoCutFits) {
   for (const int chunks : {1, 2}) {
     JobConfig config = synthetic_job("flops");
-    config.parallel.schedule =
+    config.parallel.layout.schedule =
         chunks > 1 ? PipelineSchedule::kInterleaved : PipelineSchedule::kOneForwardOneBackward;
-    config.parallel.chunks = chunks;
+    config.parallel.layout.chunks = chunks;
     EXPECT_EQ(to_word(flops_cut(config, {.num_ranks = 2, .limit_bytes = 1000})), "flops");
     EXPECT_EQ(to_word(flops_cut(config, {.num_ranks = 2})), "flops");
   }

@@ -50,9 +50,11 @@ TEST(Evaluation, IsTheSameOnEveryLayout) {
   for (const int ranks : {1, 2, 3}) {
     for (const int zero : {0, 3}) {
       run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
-        Engine engine(
-            build_resnet(config), comm,
-            {.global_batch = 2 * ranks, .micro_batch = 2, .seed = 3, .zero = static_cast<ZeroStage>(zero)});
+        Engine engine(build_resnet(config), comm,
+                      {.global_batch = 2 * ranks,
+                       .micro_batch = 2,
+                       .seed = 3,
+                       .layout = {.zero = static_cast<ZeroStage>(zero)}});
         const EvalMetrics metrics =
             evaluate(engine, {.dataset = data, .num_samples = 13, .workers = 2, .counts_top_k = true});
         if (comm->rank() == ranks - 1) results.push_back(metrics);

@@ -30,14 +30,13 @@ TEST(StepOperations, AreThoseOfTheFormula) {
 TEST(StepOperations, DoNotDependOnTheLayout) {
   const double plain = step_operations(job({.micro_batch = 1}, 1));
   EXPECT_EQ(step_operations(job({.micro_batch = 3}, 4)), plain);
-  EXPECT_EQ(step_operations(job({.micro_batch = 2,
-                                 .zero = ZeroStage::kParameters,
-                                 .recompute_every = 1,
-                                 .pipeline = {.stages = 3},
-                                 .sample = SampleSpec{.input = {kSeq}, .target = {kSeq}}},
-                                6)),
-            plain);
-  EXPECT_EQ(step_operations(job({.micro_batch = 1, .tensor = 2, .sequence = true}, 2)), plain);
+  EXPECT_EQ(
+      step_operations(job({.micro_batch = 2,
+                           .layout = {.pipeline = 3, .zero = ZeroStage::kParameters, .recompute_every = 1},
+                           .sample = SampleSpec{.input = {kSeq}, .target = {kSeq}}},
+                          6)),
+      plain);
+  EXPECT_EQ(step_operations(job({.micro_batch = 1, .layout = {.tensor = 2, .sequence = true}}, 2)), plain);
 }
 
 TEST(ProductRate, IsMeasuredInEveryPrecision) {

@@ -29,7 +29,7 @@ JobConfig synthetic_job() {
   config.data.kind = DataKind::kSynthetic;
   config.model = {.layers = 4, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16};
   config.train = {.global_batch = 16, .micro_batch = 2};
-  config.parallel.pipeline = 2;
+  config.parallel.layout.pipeline = 2;
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kMeasured};
   return resolve(config);
 }
@@ -54,7 +54,7 @@ TEST(MeasuredCut, MakesTheSlowestStageQuick) {
   EXPECT_EQ(timeline.busy_ms(0), 8 * 13);
   EXPECT_EQ(timeline.busy_ms(1), 8 * 12);
   EXPECT_GT(timeline.bubble_share(), 0.0);
-  config.parallel.pipeline = 3;
+  config.parallel.layout.pipeline = 3;
   EXPECT_EQ(to_word(measured_cut(config, profile, {.num_ranks = 3})), "3, 5");  // 7, 6 and 12 ms
 }
 
@@ -89,8 +89,8 @@ std::vector<CutFigures> all_cuts_into_three(JobConfig config, const BlockProfile
 TEST(MeasuredCut, IsTheQuickestThatFits) {
   for (const int recompute : {0, 2}) {
     JobConfig config = synthetic_job();
-    config.parallel.pipeline = 3;
-    config.parallel.recompute_every = recompute;
+    config.parallel.layout.pipeline = 3;
+    config.parallel.layout.recompute_every = recompute;
     const BlockProfile profile = heavy_head(config);
     const auto all = all_cuts_into_three(config, profile);
     ASSERT_EQ(all.size(), 10u);
@@ -130,8 +130,8 @@ TEST(MeasuredCut, FitsWithSeveralChunks) {
   JobConfig config = synthetic_job();
   config.model.layers = 8;
   config.model.vocab = 2048;  // a head that is much larger than it is slow
-  config.parallel.schedule = PipelineSchedule::kInterleaved;
-  config.parallel.chunks = 2;
+  config.parallel.layout.schedule = PipelineSchedule::kInterleaved;
+  config.parallel.layout.chunks = 2;
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
   const std::string quickest = to_word(measured_cut(config, profile, {.num_ranks = 2}));
@@ -145,8 +145,8 @@ TEST(MeasuredCut, IsTheQuickestThatFitsOfAllCutsIntoChunks) {
   JobConfig config = synthetic_job();
   config.model.layers = 6;
   config.model.vocab = 512;
-  config.parallel.schedule = PipelineSchedule::kInterleaved;
-  config.parallel.chunks = 2;
+  config.parallel.layout.schedule = PipelineSchedule::kInterleaved;
+  config.parallel.layout.chunks = 2;
   const BlockProfile profile = heavy_head(config);
   const std::vector<double> times = time_costs(profile.blocks);
   const auto slowest_of = [&](const std::string& cut) {
@@ -179,9 +179,9 @@ TEST(MeasuredCut, IsTheQuickestThatFitsOfAllCutsIntoChunks) {
 TEST(MeasuredCut, NamesTheClosestCutWhereNoneFits) {
   for (const int chunks : {1, 2}) {
     JobConfig config = synthetic_job();
-    config.parallel.schedule =
+    config.parallel.layout.schedule =
         chunks > 1 ? PipelineSchedule::kInterleaved : PipelineSchedule::kOneForwardOneBackward;
-    config.parallel.chunks = chunks;
+    config.parallel.layout.chunks = chunks;
     const BlockProfile profile = heavy_head(config);
     ::testing::internal::CaptureStdout();  // of the logger
     const std::string cut = to_word(measured_cut(config, profile, {.num_ranks = 2, .limit_bytes = 1000}));
@@ -196,9 +196,9 @@ TEST(MeasuredCut, NamesTheClosestCutWhereNoneFits) {
 TEST(MeasuredCut, OfChunksFitsATenthAboveTheLeastOfAllCuts) {
   JobConfig config = synthetic_job();
   config.model.layers = 6;
-  config.parallel.schedule = PipelineSchedule::kInterleaved;
-  config.parallel.chunks = 2;
-  config.parallel.recompute_every = 2;
+  config.parallel.layout.schedule = PipelineSchedule::kInterleaved;
+  config.parallel.layout.chunks = 2;
+  config.parallel.layout.recompute_every = 2;
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -221,7 +221,7 @@ TEST(MeasuredCut, ImageModelsAreMeasuredOnImages) {
   config.data = {.kind = DataKind::kSynthetic, .image_size = 8};
   config.model = {.name = "resnet20"};
   config.train = {.global_batch = 4, .micro_batch = 2};
-  config.parallel.pipeline = 2;
+  config.parallel.layout.pipeline = 2;
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kMeasured};
   config = resolve(config);
   const BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);

@@ -40,8 +40,8 @@ JobFit fit(const JobConfig& config, int ranks, std::int64_t limit) {
 
 JobConfig with(std::int64_t zero, std::int64_t recompute, std::int64_t micro_batch) {
   JobConfig config = synthetic_job();
-  config.parallel.zero = zero;
-  config.parallel.recompute_every = recompute;
+  config.parallel.layout.zero = static_cast<ZeroStage>(zero);
+  config.parallel.layout.recompute_every = recompute;
   config.train.micro_batch = micro_batch;
   return config;
 }
@@ -107,7 +107,7 @@ TEST(MemoryFit, LongerSegmentsMayBeTheOnlyRemedy) {
   config = resolve(config);
   const auto with_segments = [&](std::int64_t k) {
     JobConfig changed = config;
-    changed.parallel.recompute_every = k;
+    changed.parallel.layout.recompute_every = k;
     return peak(changed, 1);
   };
   ASSERT_LT(with_segments(2), with_segments(1));
@@ -124,7 +124,7 @@ TEST(MemoryFit, RemediesHoldForEveryRank) {
   std::int64_t largest = 0;
   const auto peak_of = [&](std::int64_t zero, int rank) {
     JobConfig changed = config;
-    changed.parallel.zero = zero;
+    changed.parallel.layout.zero = static_cast<ZeroStage>(zero);
     return predict_step(build_blocks(config.model), cut_engine_options(changed), sample_spec(config), 3, rank)
         .memory.peak_total;
   };
@@ -153,8 +153,8 @@ TEST(MemoryFit, WhereNothingFitsTheNeedIsThatOfTheWholeLayout) {
   JobConfig config = synthetic_job();
   config.model.vocab = 4096;
   config.train = {.global_batch = 4, .micro_batch = 1};
-  config.parallel.zero = 3;
-  config.parallel.recompute_every = 1;
+  config.parallel.layout.zero = ZeroStage::kParameters;
+  config.parallel.layout.recompute_every = 1;
   const JobFit found = fit(config, 4, 200 << 10);
   ASSERT_TRUE(found.smallest);
   const SmallestLayout& smallest = *found.smallest;

@@ -104,7 +104,7 @@ TEST(RunCheckpointOfRanks, NobodyReturnsBeforeItIsInPlace) {
   const testing::TemporaryFolder folder;
   run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
     Engine engine(build_gpt(testing::tiny_gpt_config()), comm,
-                  {.global_batch = 3, .zero = ZeroStage::kOptimizer});
+                  {.global_batch = 3, .layout = {.zero = ZeroStage::kOptimizer}});
     CheckpointStore store(folder / "checkpoints");
     RunState state;
     state.config.data.kind = DataKind::kSynthetic;

@@ -16,7 +16,10 @@ TEST(Summary, FiguresLayoutAndHash) {
   const auto path = scratch / "summary.json";
   RunSummary summary{
       .version = "1.2.3", .num_steps = 20, .loss = 2.5, .eval_loss = 2.25, .state_hash = "abcd"};
-  summary.layout = {.num_ranks = 4, .num_data_ranks = 4, .keep_gathered = true, .reduction = "fast"};
+  summary.layout = {.num_ranks = 4,
+                    .num_data_ranks = 4,
+                    .layout = {.keep_gathered = true, .exchange = Exchange::kFlat},
+                    .reduction = "fast"};
   summary.memory.peak[MemoryCategory::kGradients] = 128;
   write_summary(path, summary);
   const json read = json::parse(testing::read_file(path));

@@ -91,8 +91,8 @@ constexpr int kRanks = 3;
 JobConfig job(int zero, int stages) {
   JobConfig config{.data = {.kind = DataKind::kSynthetic}, .train = {.global_batch = 12, .micro_batch = 2}};
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
-  config.parallel.zero = zero;
-  config.parallel.pipeline = stages;
+  config.parallel.layout.zero = static_cast<ZeroStage>(zero);
+  config.parallel.layout.pipeline = stages;
   config.parallel.threads = 1;
   return config;
 }

@@ -30,11 +30,11 @@ class Pricing {
         stage_(facts.plan.mesh.coord(facts.rank)[Axis::kPipeline]),
         per_host_(facts.plan.data_ranks_per_host),
         exchange_{data_, 0},
-        sharded_(sharded_by(options_.zero)),
+        sharded_(sharded_by(options_.layout.zero)),
         sharding_(sharded_.optimizer ? exchange_ : Sharding{}),
         holdings_(holdings_of_stage(layout_, stages_, stage_)),
         users_(layout_.groups.size(), 0),
-        each_(data_ > 1 && sharded_.gradients && !options_.accumulate_unsharded) {}
+        each_(data_ > 1 && sharded_.gradients && !options_.layout.accumulate_unsharded) {}
 
   std::map<ActionKind, std::int64_t> run() {
     std::map<ActionKind, std::int64_t> sent;
@@ -55,7 +55,7 @@ class Pricing {
         for (const int g : groups_of(action.unit)) --users_[static_cast<std::size_t>(g)];
         return 0;
       case kSumChunks:
-        return options_.sequence ? gather_of_sums(action.unit) : sum_of_chunks(action.unit);
+        return options_.layout.sequence ? gather_of_sums(action.unit) : sum_of_chunks(action.unit);
       case kReduceScatterSequence:
         return sent_bytes_of(CallKind::kReduceScatter, stream_elems(action.unit) * kFloatBytes, tensor_);
       case kGatherSequence:
@@ -194,7 +194,8 @@ class Pricing {
 
   std::int64_t boundary(int unit, bool gradients) {
     if (!shapes_) {
-      shapes_.emplace(facts_.blocks, options_.precision, *options_.sample, options_.sequence ? tensor_ : 1);
+      shapes_.emplace(facts_.blocks, options_.precision, *options_.sample,
+                      options_.layout.sequence ? tensor_ : 1);
     }
     std::int64_t sent = 0;
     for (const TensorSpec& spec : shapes_->of(unit, {.num_samples = options_.micro_batch})) {

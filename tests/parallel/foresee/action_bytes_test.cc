@@ -114,11 +114,11 @@ TEST(ActionBytes, OfThePlanAreWhatTheCommunicatorSends) {
                                         .micro_batch = 2,
                                         .grad_clip = 1.0f,
                                         .reduction = reduction,
+                                        .layout = {.tensor = model.tensor,
+                                                   .sequence = model.sequence,
+                                                   .pipeline = stages,
+                                                   .zero = static_cast<ZeroStage>(zero)},
                                         .hosts = hosts_of(ranks, r.per_host * model.tensor),
-                                        .zero = static_cast<ZeroStage>(zero),
-                                        .pipeline = {.stages = stages},
-                                        .tensor = model.tensor,
-                                        .sequence = model.sequence,
                                         .sample = model.sample};
             const std::string where =
                 fmt::format("{}, {} stages x {} ranks of {} a host, zero {}, fast {}", model.name, stages,
@@ -142,8 +142,10 @@ TEST(ActionBytes, OfTheTensorAxisAreFourAllReducesABlock) {
     const GptConfig config{
         .layers = kLayers, .hidden = 32, .heads = 8, .vocab = 64, .seq_len = 6, .tensor_chunks = 8};
     const SampleSpec sample{.input = {config.seq_len}, .target = {config.seq_len}};
-    const EngineOptions options{
-        .global_batch = kBatch * kMicroBatches, .micro_batch = kBatch, .tensor = tensor, .sample = sample};
+    const EngineOptions options{.global_batch = kBatch * kMicroBatches,
+                                .micro_batch = kBatch,
+                                .layout = {.tensor = tensor},
+                                .sample = sample};
     const std::int64_t tokens = kBatch * config.seq_len;
     const std::int64_t all_reduce = 2 * (tensor - 1) * tokens * config.hidden * 4 / tensor;
     const std::int64_t statistics = (tensor - 1) * 3 * tokens * 4;
@@ -168,8 +170,7 @@ TEST(ActionBytes, OfASharedSequenceAreTheHalvesOfAllReducesAndTwoGathersABlock) 
       const SampleSpec sample{.input = {config.seq_len}, .target = {config.seq_len}};
       const EngineOptions options{.global_batch = kBatch * kMicroBatches,
                                   .micro_batch = kBatch,
-                                  .tensor = tensor,
-                                  .sequence = true,
+                                  .layout = {.tensor = tensor, .sequence = true},
                                   .sample = sample,
                                   .precision = Precision(mode)};
       const std::int64_t tokens = kBatch * config.seq_len;
@@ -196,7 +197,7 @@ TEST(ActionBytes, EveryZeroStageHasItsOwnActions) {
     std::vector<std::vector<Action>> lists;
     for (const int zero : {0, 1, 2, 3}) {
       const EngineOptions options{
-          .global_batch = 4, .zero = static_cast<ZeroStage>(zero), .sample = model.sample};
+          .global_batch = 4, .layout = {.zero = static_cast<ZeroStage>(zero)}, .sample = model.sample};
       const StepPrediction step = predict_step(model.blocks, options, model.sample, 2, 0);
       EXPECT_EQ(measured(step).contains(kGatherUpdated), zero == 1 || zero == 2) << model.name << zero;
       EXPECT_EQ(measured(step).contains(kReduceStatistics), model.name == "resnet") << model.name << zero;

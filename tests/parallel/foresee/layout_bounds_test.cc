@@ -48,13 +48,14 @@ class LayoutBoundsTest : public ::testing::Test {
   /// Calls check(layout, bound of its family) for every layout of the job.
   template <class Check>
   void for_each_layout(const PlannedJob& job, const Check& check) {
-    const std::vector<LayoutFamily> families = layouts_of(job, {}, false);
+    const std::vector<LayoutFamily> families = layouts_of(job, searched_fields(), false);
     bounds_.prepare(families, 2);
     for (const LayoutFamily& family : testing::sampled(families, 25)) {
       const PipelineBound bound = bounds_.pipeline(family.job);
       for (std::size_t i = 0; i < family.shardings.size(); ++i) {
         PlannedJob layout = family.layout(i);
-        for (const EngineOptions& options : accumulation_choices(layout.options, {}, layout.num_ranks)) {
+        for (const EngineOptions& options :
+             accumulation_choices(layout.options, fields_by_memory(), layout.num_ranks)) {
           layout.options = options;
           SCOPED_TRACE(describe(options));
           check(layout, bound);
@@ -65,10 +66,11 @@ class LayoutBoundsTest : public ::testing::Test {
 
   static std::string describe(const EngineOptions& options) {
     return fmt::format("tensor {}, {} stages, {} x {}, zero {} {} {}, recompute {} {}, sequence {}",
-                       options.tensor, options.pipeline.stages, name(options.pipeline.schedule),
-                       options.pipeline.chunks, static_cast<int>(options.zero), options.keep_gathered,
-                       options.accumulate_unsharded, options.recompute_every,
-                       static_cast<int>(options.recompute), options.sequence);
+                       options.layout.tensor, options.layout.pipeline, name(options.layout.schedule),
+                       options.layout.chunks, static_cast<int>(options.layout.zero),
+                       options.layout.keep_gathered, options.layout.accumulate_unsharded,
+                       options.layout.recompute_every, static_cast<int>(options.layout.recompute),
+                       options.layout.sequence);
   }
 
   /// No step is faster than kSureShare of any of the bounds, each above the one before; returns the mean
@@ -96,8 +98,8 @@ class LayoutBoundsTest : public ::testing::Test {
     double sum = 0;
     int count = 0;
     for_each_layout(job, [&](const PlannedJob& layout, const PipelineBound& pipeline) {
-      const int stages = layout.options.pipeline.stages;
-      const Mesh mesh = mesh_of(layout.num_ranks, stages, layout.options.tensor);
+      const int stages = layout.options.layout.pipeline;
+      const Mesh mesh = mesh_of(layout.num_ranks, stages, layout.options.layout.tensor);
       std::vector<std::int64_t> peaks(static_cast<std::size_t>(stages));
       for (int rank = 0; rank < layout.num_ranks; ++rank) {
         std::int64_t& peak = peaks[static_cast<std::size_t>(mesh.coord(rank)[Axis::kPipeline])];

@@ -34,12 +34,24 @@ class LayoutSearch : public ::testing::Test {
     cluster_.devices[0].peak_tflops = {{"fp32", 10}};
   }
   FoundLayouts search(std::int64_t limit, LayoutSearchOptions options = {}) {
+    options.open = open_;
     return search_layouts(job_, cluster_, cluster_.devices[0], limit, options);
+  }
+
+  /// Keeps the fields `names` of `layout` in the searches that follow.
+  void fix(const Layout& layout, const std::vector<std::string>& names) {
+    job_.options.layout = layout;
+    open_ = searched_fields();
+    for (const std::string& name : names) open_.erase(name);
   }
 
   Cluster cluster_ = testing::small_cluster();
   PlannedJob job_;
+  OpenFields open_ = searched_fields();
 };
+
+const std::vector<std::string> kAllButAccumulation = {"tensor", "pipeline", "zero", "recompute",
+                                                      "recompute_every"};
 
 TEST_F(LayoutSearch, FindsWhatTimingAllOfThemFinds) {
   const FoundLayouts all = search(kNoLimit, {.most = 1000});
@@ -75,8 +87,8 @@ TEST_F(LayoutSearch, ThreadsChangeNothing) {
     std::vector<std::tuple<double, std::int64_t, int, int, int>> all;
     for (const FoundLayout& one : found.best) {
       const EngineOptions& options = one.job.options;
-      all.emplace_back(one.price.step_ms, one.peak_bytes, options.tensor, options.pipeline.stages,
-                       static_cast<int>(options.zero));
+      all.emplace_back(one.price.step_ms, one.peak_bytes, options.layout.tensor, options.layout.pipeline,
+                       static_cast<int>(options.layout.zero));
     }
     return std::pair(all, std::array{found.num_timed, found.num_too_large, found.num_refused});
   };
@@ -99,7 +111,7 @@ TEST_F(LayoutSearch, WhatAnOptimizerRefusesIsLeftOut) {
   const FoundLayouts found = search(kNoLimit);
   ASSERT_FALSE(found.best.empty());
   EXPECT_GT(found.num_refused, 0);
-  for (const FoundLayout& one : found.best) EXPECT_EQ(one.job.options.zero, ZeroStage::kNone);
+  for (const FoundLayout& one : found.best) EXPECT_EQ(one.job.options.layout.zero, ZeroStage::kNone);
 }
 
 TEST_F(LayoutSearch, ALayoutHasTheTimeAndTheMemoryOfItsPlan) {
@@ -131,13 +143,8 @@ TEST_F(LayoutSearch, WhatDoesNotFitIsNotFound) {
 TEST_F(LayoutSearch, StagesAreCutSoThatTheyFit) {
   const GptConfig config{.layers = 8, .hidden = 64, .heads = 4, .vocab = 2048, .seq_len = 32};
   job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
-  const LayoutSearchOptions one_layout{.most = 1000,
-                                       .fixed = {.tensor = 1,
-                                                 .stages = 2,
-                                                 .recompute_every = 0,
-                                                 .zero = ZeroStage::kNone,
-                                                 .schedule = PipelineSchedule::kOneForwardOneBackward,
-                                                 .recompute = Recompute::kNone}};
+  fix({.pipeline = 2}, {"tensor", "pipeline", "zero", "recompute", "recompute_every", "schedule"});
+  const LayoutSearchOptions one_layout{.most = 1000};
   const FoundLayouts free = search(kNoLimit, one_layout);
   ASSERT_EQ(free.best.size(), 1u);
   const std::int64_t limit = free.best[0].peak_bytes - 1;
@@ -145,7 +152,7 @@ TEST_F(LayoutSearch, StagesAreCutSoThatTheyFit) {
   ASSERT_TRUE(fits.cut);
   const FoundLayouts found = search(limit, one_layout);
   ASSERT_EQ(found.best.size(), 1u);
-  EXPECT_EQ(found.best[0].job.options.pipeline.cut, fits.cut->first_units());
+  EXPECT_EQ(found.best[0].job.options.layout.cut, fits.cut->first_units());
   EXPECT_LE(found.best[0].peak_bytes, limit);
 }
 
@@ -158,38 +165,43 @@ TEST_F(LayoutSearch, MicroBatchesVaryOnlyWhereTheyMay) {
 }
 
 TEST_F(LayoutSearch, KeepsWhatIsFixed) {
-  const auto all_of = [&](const FixedLayout& fixed) {
-    const FoundLayouts found = search(kNoLimit, {.most = 1000, .fixed = fixed});
+  const auto all_of = [&](const Layout& layout, const std::vector<std::string>& fixed) {
+    fix(layout, fixed);
+    const FoundLayouts found = search(kNoLimit, {.most = 1000});
     EXPECT_GT(found.num_timed, 0);
     return found.best;
   };
-  for (const FoundLayout& found : all_of({.stages = 2, .zero = ZeroStage::kGradients})) {
-    EXPECT_EQ(found.job.options.pipeline.stages, 2);
-    EXPECT_EQ(found.job.options.zero, ZeroStage::kGradients);
+  for (const FoundLayout& found :
+       all_of({.pipeline = 2, .zero = ZeroStage::kGradients}, {"pipeline", "zero"})) {
+    EXPECT_EQ(found.job.options.layout.pipeline, 2);
+    EXPECT_EQ(found.job.options.layout.zero, ZeroStage::kGradients);
   }
   // Also what the search would not try.
-  for (const FoundLayout& found : all_of({.recompute_every = 2, .schedule = PipelineSchedule::kGpipe})) {
-    EXPECT_EQ(found.job.options.recompute_every, 2);
-    if (found.job.options.pipeline.stages > 1) {
-      EXPECT_EQ(found.job.options.pipeline.schedule, PipelineSchedule::kGpipe);
+  for (const FoundLayout& found : all_of({.schedule = PipelineSchedule::kGpipe, .recompute_every = 2},
+                                         {"recompute_every", "schedule"})) {
+    EXPECT_EQ(found.job.options.layout.recompute_every, 2);
+    if (found.job.options.layout.pipeline > 1) {
+      EXPECT_EQ(found.job.options.layout.schedule, PipelineSchedule::kGpipe);
     }
   }
-  for (const FoundLayout& found : all_of({.chunks = 3})) {
-    EXPECT_EQ(found.job.options.pipeline.chunks, 3);
-    EXPECT_EQ(found.job.options.pipeline.schedule, PipelineSchedule::kInterleaved);
+  for (const FoundLayout& found : all_of({.chunks = 3}, {"chunks"})) {
+    EXPECT_EQ(found.job.options.layout.chunks, 3);
+    EXPECT_EQ(found.job.options.layout.schedule, PipelineSchedule::kInterleaved);
   }
-  for (const FoundLayout& found :
-       all_of({.tensor = 2, .sequence = true, .recompute = Recompute::kSelective})) {
-    EXPECT_EQ(found.job.options.tensor, 2);
-    EXPECT_TRUE(found.job.options.sequence);
-    EXPECT_EQ(found.job.options.recompute, Recompute::kSelective);
+  for (const FoundLayout& found : all_of({.tensor = 2, .sequence = true, .recompute = Recompute::kSelective},
+                                         {"tensor", "sequence", "recompute"})) {
+    EXPECT_EQ(found.job.options.layout.tensor, 2);
+    EXPECT_TRUE(found.job.options.layout.sequence);
+    EXPECT_EQ(found.job.options.layout.recompute, Recompute::kSelective);
   }
-  const FoundLayouts none = search(kNoLimit, {.fixed = {.stages = 3}});
+  fix({.pipeline = 3}, {"pipeline"});
+  const FoundLayouts none = search(kNoLimit);
   EXPECT_EQ(none.num_candidates, 0);
   EXPECT_FALSE(none.closest);
-  const FoundLayouts large = search(1000, {.fixed = {.recompute_every = 0, .zero = ZeroStage::kNone}});
+  fix({}, {"recompute_every", "zero"});
+  const FoundLayouts large = search(1000);
   ASSERT_TRUE(large.closest);
-  EXPECT_EQ(large.closest->options.zero, ZeroStage::kNone);
+  EXPECT_EQ(large.closest->options.layout.zero, ZeroStage::kNone);
 }
 
 TEST_F(LayoutSearch, DataRanksNeedNotDivideTheMicroBatches) {
@@ -197,7 +209,7 @@ TEST_F(LayoutSearch, DataRanksNeedNotDivideTheMicroBatches) {
   int uneven = 0;
   for (const FoundLayout& found : search(kNoLimit, {.most = 1000}).best) {
     const PlannedJob& job = found.job;
-    if (job.options.pipeline.stages > 1) continue;
+    if (job.options.layout.pipeline > 1) continue;
     ++uneven;
     EXPECT_EQ(price_plan(job, engine_on_meta(job)->plan(), cluster_, cluster_.devices[0]).step_ms,
               found.price.step_ms);
@@ -213,9 +225,9 @@ TEST_F(LayoutSearch, TheLargestNeedIsThatOfAllRanks) {
       for (const ZeroStage zero : {ZeroStage::kNone, ZeroStage::kGradients}) {
         EngineOptions options = job_.options;
         options.global_batch = 2 * micro_batches;
-        options.pipeline = {.stages = stages};
-        options.zero = zero;
-        options.accumulate_unsharded = micro_batches != 40;
+        options.layout.pipeline = stages;
+        options.layout.zero = zero;
+        options.layout.accumulate_unsharded = micro_batches != 40;
         std::int64_t most = 0;
         for (int rank = 0; rank < job_.num_ranks; ++rank) {
           const StepPrediction step = predict_step(job_.blocks, options, job_.sample, job_.num_ranks, rank);
@@ -231,24 +243,18 @@ TEST_F(LayoutSearch, TheLargestNeedIsThatOfAllRanks) {
 
 // As training does: a limit that the job names is for all ways to accumulate.
 TEST_F(LayoutSearch, ANamedLimitIsUsedWhole) {
-  const LayoutSearchOptions one_layout{.fixed = {.tensor = 1,
-                                                 .stages = 1,
-                                                 .recompute_every = 0,
-                                                 .zero = ZeroStage::kParameters,
-                                                 .recompute = Recompute::kNone}};
-  const FoundLayouts free = search(kNoLimit, one_layout);
+  fix({.zero = ZeroStage::kParameters}, kAllButAccumulation);
+  const FoundLayouts free = search(kNoLimit);
   ASSERT_EQ(free.best.size(), 1u);
-  EXPECT_TRUE(free.best[0].job.options.keep_gathered);
+  EXPECT_TRUE(free.best[0].job.options.layout.keep_gathered);
   const std::int64_t limit = free.best[0].peak_bytes;
   for (const bool named : {true, false}) {
-    LayoutSearchOptions options = one_layout;
-    options.uses_whole_limit = named;
-    const FoundLayouts found = search(limit, options);
+    const FoundLayouts found = search(limit, {.uses_whole_limit = named});
     ASSERT_EQ(found.best.size(), 1u);
     EXPECT_EQ(found.best[0].peak_bytes == limit, named);
     PlannedJob trained = found.best[0].job;
-    trained.options = choose_accumulation(job_.blocks, trained.options, {}, job_.sample, job_.num_ranks,
-                                          named ? limit : limit / 8 * 7);
+    trained.options = choose_accumulation(job_.blocks, trained.options, fields_by_memory(), job_.sample,
+                                          job_.num_ranks, named ? limit : limit / 8 * 7);
     EXPECT_LE(found.best[0].price.step_ms, price_layout(trained, cluster_, cluster_.devices[0]).step_ms);
   }
 }
@@ -260,7 +266,8 @@ TEST_F(LayoutSearch, WhatKeepsMoreIsNoSlower) {
     int num_choices = 0;
     for (const FoundLayout& layout : search(kNoLimit, {.most = 1000}).best) {
       PlannedJob other = layout.job;
-      const std::vector<EngineOptions> choices = accumulation_choices(other.options, {}, other.num_ranks);
+      const std::vector<EngineOptions> choices =
+          accumulation_choices(other.options, fields_by_memory(), other.num_ranks);
       if (choices.size() > 1) num_choices += static_cast<int>(choices.size());
       for (const EngineOptions& choice : choices) {
         other.options = choice;
@@ -275,26 +282,24 @@ TEST_F(LayoutSearch, WhatKeepsMoreIsNoSlower) {
 // Where both do not fit, training keeps parameters gathered, which sends least; here whole gradients are
 // faster: sums of the others take time that nothing hides.
 TEST_F(LayoutSearch, AccumulatesInTheFastestWayThatFits) {
-  LayoutSearchOptions options{.uses_whole_limit = true,
-                              .fixed = {.tensor = 1,
-                                        .stages = 1,
-                                        .recompute_every = 0,
-                                        .zero = ZeroStage::kParameters,
-                                        .recompute = Recompute::kNone}};
+  fix({.zero = ZeroStage::kParameters}, kAllButAccumulation);
+  const LayoutSearchOptions options{.uses_whole_limit = true};
   const std::int64_t limit = search(kNoLimit, options).best.at(0).peak_bytes - 1;
   const FoundLayouts found = search(limit, options);
   ASSERT_EQ(found.best.size(), 1u);
   const double found_ms = found.best[0].price.step_ms;
   PlannedJob other = found.best[0].job;
   int num_fitting = 0;
-  for (const EngineOptions& choice : accumulation_choices(other.options, {}, other.num_ranks)) {
+  for (const EngineOptions& choice :
+       accumulation_choices(other.options, fields_by_memory(), other.num_ranks)) {
     other.options = choice;
     if (!predict_within(limit, other.blocks, choice, other.sample, other.num_ranks)) continue;
     ++num_fitting;
     EXPECT_GE(price_layout(other, cluster_, cluster_.devices[0]).step_ms, found_ms * (1 - 1e-9));
   }
   EXPECT_GT(num_fitting, 1);
-  other.options = choose_accumulation(other.blocks, other.options, {}, other.sample, other.num_ranks, limit);
+  other.options = choose_accumulation(other.blocks, other.options, fields_by_memory(), other.sample,
+                                      other.num_ranks, limit);
   EXPECT_GT(price_layout(other, cluster_, cluster_.devices[0]).step_ms, found_ms);
 }
 
@@ -311,12 +316,12 @@ TEST_F(LayoutSearch, OfTwinsTheSimplerOneIsFound) {
   ASSERT_GT(found.best.size(), 10u);
   for (const FoundLayout& one : found.best) {
     const EngineOptions& options = one.job.options;
-    EXPECT_EQ(options.recompute, Recompute::kNone);
-    EXPECT_EQ(options.exchange, Exchange::kAuto);
+    EXPECT_EQ(options.layout.recompute, Recompute::kNone);
+    EXPECT_EQ(options.layout.exchange, Exchange::kAuto);
     const auto is_like = [&](const FoundLayout& other) {
       return &other != &one && other.peak_bytes == one.peak_bytes &&
-             other.job.options.pipeline.stages == options.pipeline.stages &&
-             other.job.options.pipeline.schedule == options.pipeline.schedule &&
+             other.job.options.layout.pipeline == options.layout.pipeline &&
+             other.job.options.layout.schedule == options.layout.schedule &&
              std::abs(other.price.step_ms - one.price.step_ms) < 1e-9 * one.price.step_ms;
     };
     EXPECT_TRUE(std::ranges::none_of(found.best, is_like));
@@ -327,25 +332,21 @@ TEST_F(LayoutSearch, OfTwinsTheSimplerOneIsFound) {
 TEST_F(LayoutSearch, CutStagesAccumulateAsTrainingDoes) {
   const GptConfig config{.layers = 8, .hidden = 64, .heads = 4, .vocab = 2048, .seq_len = 32};
   job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
-  const LayoutSearchOptions options{.uses_whole_limit = true,
-                                    .fixed = {.tensor = 1,
-                                              .stages = 2,
-                                              .recompute_every = 0,
-                                              .zero = ZeroStage::kParameters,
-                                              .schedule = PipelineSchedule::kOneForwardOneBackward,
-                                              .recompute = Recompute::kNone}};
+  fix({.pipeline = 2, .zero = ZeroStage::kParameters},
+      {"tensor", "pipeline", "zero", "recompute", "recompute_every", "schedule"});
+  const LayoutSearchOptions options{.uses_whole_limit = true};
   std::int64_t limit = search(kNoLimit, options).best.at(0).peak_bytes;
   int num_cut = 0;
   for (; limit > 0; limit -= limit / 50) {
     const FoundLayouts found = search(limit, options);
     if (found.best.empty()) break;
     PlannedJob job = found.best[0].job;
-    if (job.options.pipeline.cut.empty()) continue;
+    if (job.options.layout.cut.empty()) continue;
     ++num_cut;
     const EngineOptions trained =
-        choose_accumulation(job.blocks, job.options, {}, job.sample, job.num_ranks, limit);
-    EXPECT_EQ(trained.accumulate_unsharded, job.options.accumulate_unsharded) << limit;
-    EXPECT_EQ(trained.keep_gathered, job.options.keep_gathered) << limit;
+        choose_accumulation(job.blocks, job.options, fields_by_memory(), job.sample, job.num_ranks, limit);
+    EXPECT_EQ(trained.layout.accumulate_unsharded, job.options.layout.accumulate_unsharded) << limit;
+    EXPECT_EQ(trained.layout.keep_gathered, job.options.layout.keep_gathered) << limit;
     EXPECT_LE(found.best[0].peak_bytes, limit);
   }
   EXPECT_GT(num_cut, 0);
@@ -353,12 +354,12 @@ TEST_F(LayoutSearch, CutStagesAccumulateAsTrainingDoes) {
 
 TEST_F(LayoutSearch, WhatTheCallerRefusesIsNotFound) {
   const auto check = [](const EngineOptions& options) {
-    TRIREME_CHECK(options.zero == ZeroStage::kNone, "no zero here");
+    TRIREME_CHECK(options.layout.zero == ZeroStage::kNone, "no zero here");
   };
   const FoundLayouts found = search(kNoLimit, {.most = 1000, .check = check});
   EXPECT_GT(found.num_refused, 0);
   ASSERT_FALSE(found.best.empty());
-  for (const FoundLayout& layout : found.best) EXPECT_EQ(layout.job.options.zero, ZeroStage::kNone);
+  for (const FoundLayout& layout : found.best) EXPECT_EQ(layout.job.options.layout.zero, ZeroStage::kNone);
 }
 
 TEST_F(LayoutSearch, AClusterWithoutALinkIsRefused) {

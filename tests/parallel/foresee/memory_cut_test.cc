@@ -204,13 +204,13 @@ TEST(MemoryCut, OfAVeryDeepModelTakesSeconds) {
       build_gpt({.layers = 400, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16}));
   job.options.global_batch = 16;
   job.options.micro_batch = 1;
-  job.options.pipeline.stages = 16;
+  job.options.layout.pipeline = 16;
   job.sample = {.input = {16}, .target = {16}};
   job.num_ranks = 16;
   const std::vector<double> costs = work_costs(*job.blocks, job.sample);
   for (const int chunks : {1, 2}) {
     if (chunks > 1) {
-      job.options.pipeline = {.stages = 8, .schedule = PipelineSchedule::kInterleaved, .chunks = chunks};
+      job.options.layout = {.pipeline = 8, .schedule = PipelineSchedule::kInterleaved, .chunks = chunks};
       job.num_ranks = 8;
     }
     const std::int64_t needed = cut_within_memory(job, costs, 0).fastest.bytes;
@@ -220,7 +220,7 @@ TEST(MemoryCut, OfAVeryDeepModelTakesSeconds) {
       const MemoryCut found = cut_within_memory(job, costs, limit);
       EXPECT_LE(found.closest.bytes, needed);
       if (found.cut) {
-        job.options.pipeline.cut = found.cut->first_units();
+        job.options.layout.cut = found.cut->first_units();
         EXPECT_LE(predict_largest_step(job.blocks, job.options, job.sample, job.num_ranks).memory.peak_total,
                   limit);
       }

@@ -20,7 +20,7 @@ StepPlan plan_of(PipelineSchedule schedule, const Equal& c) {
   const StageCounts counts{.num_units = c.stages * c.chunks, .pipeline = c.stages, .chunks = c.chunks};
   return plan_training_step(counts.num_units, {{Axis::kPipeline, c.stages}},
                             {.global_batch = c.micro_batches},
-                            {.schedule = schedule, .stages = StageMap::even(counts)});
+                            {.layout = {.schedule = schedule}, .stages = StageMap::even(counts)});
 }
 
 Timeline simulate(PipelineSchedule schedule, const Equal& c) {

@@ -81,7 +81,8 @@ TEST_F(PlanPriceTest, ExchangesAreHiddenWhereTheyMayOverlap) {
 TEST_F(PlanPriceTest, APipelineHasItsBubble) {
   job_.num_ranks = 2;
   const double data = price().bubble_share;
-  job_.options.pipeline = {.stages = 2, .cut = {3}};
+  job_.options.layout.pipeline = 2;
+  job_.options.layout.cut = {3};
   const PlanPrice pipeline = price();
   EXPECT_GT(pipeline.bubble_share, data + 0.05);
   EXPECT_LT(pipeline.bubble_share, 0.6);
@@ -91,13 +92,13 @@ TEST_F(PlanPriceTest, APipelineHasItsBubble) {
 
 TEST_F(PlanPriceTest, RecomputeTakesLongerAndZeroSendsMore) {
   const double plain = price().step_ms;
-  job_.options.recompute_every = 1;
+  job_.options.layout.recompute_every = 1;
   EXPECT_GT(price().step_ms, 1.1 * plain);
-  job_.options.recompute_every = 0;
+  job_.options.layout.recompute_every = 0;
   job_.num_ranks = 2;
   cluster_.host.overlap = 0;
   const double zero0 = price().exposed_ms;
-  job_.options.zero = ZeroStage::kParameters;
+  job_.options.layout.zero = ZeroStage::kParameters;
   EXPECT_GT(price().exposed_ms, 1.5 * zero0);
 }
 
@@ -109,7 +110,8 @@ TEST_F(PlanPriceTest, RanksThatShareCoresTakeTheirTurns) {
   EXPECT_EQ(price().step_ms, own.step_ms);
   cluster_.host.cores = 2;  // four ranks that are busy at once take twice as long, and exchange as before
   EXPECT_NEAR(price().step_ms, 2 * (own.step_ms - own.exposed_ms) + own.exposed_ms, 0.01 * own.step_ms);
-  job_.options.pipeline = {.stages = 4, .cut = {1, 3, 5}};  // others compute while a stage waits
+  job_.options.layout.pipeline = 4;
+  job_.options.layout.cut = {1, 3, 5};  // others compute while a stage waits
   const double shared = price().step_ms;
   cluster_.host.waiting_share = 0.5;  // stages that wait take from those that compute
   const double with_waits = price().step_ms;
@@ -130,9 +132,9 @@ TEST_F(PlanPriceTest, AFoldedPlanTakesTheTimeOfTheWhole) {
   for (const int tensor : {1, 2, 4}) {
     for (const int stages : {1, 2, 4}) {
       for (const ZeroStage zero : {ZeroStage::kNone, ZeroStage::kParameters}) {
-        job_.options.tensor = tensor;
-        job_.options.pipeline = {.stages = stages};
-        job_.options.zero = zero;
+        job_.options.layout.tensor = tensor;
+        job_.options.layout.pipeline = stages;
+        job_.options.layout.zero = zero;
         if (32 % (2 * 16 / tensor / stages) != 0) continue;
         const PlanPrice whole = price(), folded = price_layout(job_, cluster_, device());
         EXPECT_NEAR(folded.step_ms, whole.step_ms, 1e-9 * whole.step_ms) << tensor << " " << stages;
@@ -155,12 +157,13 @@ TEST_F(PlanPriceTest, StagesOfTwinsHaveEqualTimes) {
   use_tensor_chunks(8);
   job_.num_ranks = 16;
   job_.options.global_batch = 16;
-  job_.options.tensor = 2;
-  job_.options.zero = ZeroStage::kParameters;
-  job_.options.pipeline = {.stages = 4, .cut = {3, 5, 7}};
+  job_.options.layout.tensor = 2;
+  job_.options.layout.zero = ZeroStage::kParameters;
+  job_.options.layout.pipeline = 4;
+  job_.options.layout.cut = {3, 5, 7};
   const StepPrice moved(job_, cluster_, device());
   const StepPlan plan = engine_on_meta(job_)->plan();
-  job_.options.pipeline.cut = {2, 5, 7};
+  job_.options.layout.cut = {2, 5, 7};
   const StepPrice recorded(job_, cluster_, device());
   int compared = 0;
   for (int rank = 0; rank < job_.num_ranks; ++rank) {
@@ -179,11 +182,11 @@ TEST_F(PlanPriceTest, StagesOfTwinsHaveEqualTimes) {
 // What the ranks of a tensor group exchange is waited for: on a link without latency, bytes over its rate.
 TEST_F(PlanPriceTest, ExchangesOverTheTensorAxisAreWaitedFor) {
   use_tensor_chunks(4);
-  job_.num_ranks = job_.options.tensor = 2;
+  job_.num_ranks = job_.options.layout.tensor = 2;
   cluster_.links[0].latency_us = 1e-3;
   cluster_.host.overlap = 1;  // which these have no part in
   for (const bool sequence : {false, true}) {
-    job_.options.sequence = sequence;
+    job_.options.layout.sequence = sequence;
     cluster_.links[0].gb_s = 1e6;
     const double fast_ms = price().step_ms;
     cluster_.links[0].gb_s = 0.1;
@@ -199,7 +202,7 @@ TEST_F(PlanPriceTest, ExchangesOverTheTensorAxisAreWaitedFor) {
 TEST_F(PlanPriceTest, AndForNoExchangeOverTheDataAxis) {
   use_tensor_chunks(4);
   job_.num_ranks = 4;
-  job_.options.tensor = 2;
+  job_.options.layout.tensor = 2;
   job_.options.micro_batch = 4;
   job_.options.hosts = hosts_of(4, 2);
   cluster_.ranks_per_node = 2;
@@ -244,7 +247,7 @@ TEST_F(PlanPriceTest, AShortStepExchangesNoMoreThanTheWhole) {
     job_.options.global_batch = 2 * micro_batches;
     for (const int stages : {1, 2}) {
       SCOPED_TRACE(fmt::format("{} micro-batches, {} stages", micro_batches, stages));
-      job_.options.pipeline = {.stages = stages};
+      job_.options.layout.pipeline = stages;
       const auto partials = [&](const PlannedJob& job) {
         const BatchLayout batch{
             .global_batch = job.options.global_batch, .micro_batch = 2, .data_ranks = 4 / stages};

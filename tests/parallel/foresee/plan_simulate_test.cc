@@ -30,7 +30,7 @@ TEST(PlanSimulate, OneStageTakesTheTimeOfItsBlocks) {
 
 TEST(PlanSimulate, RecomputeRunsForwardAgain) {
   const BatchLayout batch{.global_batch = 1, .micro_batch = 1, .data_ranks = 1};
-  const StepPlan plan = plan_training_step(3, {{Axis::kData, 1}}, batch, {.recompute_every = 2});
+  const StepPlan plan = plan_training_step(3, {{Axis::kData, 1}}, batch, {.layout = {.recompute_every = 2}});
   const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
   EXPECT_EQ(timeline.duration_ms(), 6 + 14 + 4);  // the first two blocks again; the last segment is not
   double recompute = 0;
@@ -71,8 +71,9 @@ TEST(PlanSimulate, StagesTakeWhatTheirScheduleTakes) {
   for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::kOneForwardOneBackward}) {
     const PlanTimes times{.blocks = kBlocks, .send_ms = 0.5};
     const Timeline by_hand = simulate_plan(plan_of(pipeline_tasks(schedule, 3, 1, 5)), times);
-    const Timeline planned = simulate_plan(
-        plan_training_step(3, {{Axis::kPipeline, 3}}, {.global_batch = 5}, {.schedule = schedule}), times);
+    const Timeline planned = simulate_plan(plan_training_step(3, {{Axis::kPipeline, 3}}, {.global_batch = 5},
+                                                              {.layout = {.schedule = schedule}}),
+                                           times);
     EXPECT_EQ(by_hand.duration_ms(), planned.duration_ms());
     EXPECT_DOUBLE_EQ(by_hand.bubble_share(), planned.bubble_share());
     EXPECT_EQ(by_hand.spans.size(), 3u * 5 * 2 + 2 * 2 * 5);  // forwards, backwards, sends
@@ -89,7 +90,7 @@ TEST(PlanSimulate, TheSlowestStageSetsThePace) {
 
 TEST(PlanSimulate, TheGradientOfWeightsIsAKindOfItsOwn) {
   const StepPlan plan = plan_training_step(3, {{Axis::kPipeline, 3}}, {.global_batch = 4},
-                                           {.schedule = PipelineSchedule::kZeroBubbleH1});
+                                           {.layout = {.schedule = PipelineSchedule::kZeroBubbleH1}});
   const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
   double input_ms = 0, weight_ms = 0;
   for (const TimelineSpan& span : timeline.spans) {

@@ -16,7 +16,8 @@ std::int64_t activations(std::int64_t layers, int recompute_every) {
   const GptConfig config{.layers = layers, .hidden = 128, .heads = 4, .vocab = 61, .seq_len = 64};
   const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
   const Shape tokens{config.seq_len};
-  const EngineOptions options{.global_batch = 4, .micro_batch = 4, .recompute_every = recompute_every};
+  const EngineOptions options{
+      .global_batch = 4, .micro_batch = 4, .layout = {.recompute_every = recompute_every}};
   return predict_step(blocks, options, {.input = tokens, .target = tokens}, 1, 0)
       .memory.peak[MemoryCategory::kActivations];
 }

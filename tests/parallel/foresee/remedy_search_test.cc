@@ -45,17 +45,17 @@ struct Tried {
 // Every layout in the order of remedies, each predicted whole: what the search must agree with. Of a model
 // that is not recomputed: segments of all lengths.
 std::vector<Tried> try_all(const PlannedJob& job) {
-  const int stages = job.options.pipeline.stages;
+  const int stages = job.options.layout.pipeline;
   const std::int64_t batch = job.options.global_batch;
   const int num_blocks = static_cast<int>(job.blocks->size()),
-            given_zero = static_cast<int>(job.options.zero);
+            given_zero = static_cast<int>(job.options.layout.zero);
   std::vector<Tried> all;
   for (int ranks = job.num_ranks; ranks <= batch * stages; ++ranks) {
     if (ranks % stages != 0) continue;
     for (std::int64_t micro_batch = job.options.micro_batch; micro_batch >= 1; --micro_batch) {
       const std::int64_t round = micro_batch * ranks / stages;
       if (batch % round != 0) continue;
-      const bool interleaved = job.options.pipeline.schedule == PipelineSchedule::kInterleaved;
+      const bool interleaved = job.options.layout.schedule == PipelineSchedule::kInterleaved;
       if (interleaved && batch / round < stages) continue;
       for (int k = num_blocks; k >= 1; --k) {
         for (int zero = given_zero; zero <= 3; ++zero) {
@@ -63,8 +63,8 @@ std::vector<Tried> try_all(const PlannedJob& job) {
           Tried& tried = all.emplace_back(Tried{.job = job});
           tried.job.num_ranks = ranks;
           tried.job.options.micro_batch = micro_batch;
-          tried.job.options.recompute_every = k == num_blocks ? 0 : k;
-          tried.job.options.zero = static_cast<ZeroStage>(zero);
+          tried.job.options.layout.recompute_every = k == num_blocks ? 0 : k;
+          tried.job.options.layout.zero = static_cast<ZeroStage>(zero);
           tried.peak = largest_peak(tried.job);
         }
       }
@@ -76,7 +76,7 @@ std::vector<Tried> try_all(const PlannedJob& job) {
 struct Case {
   const char* name;
   int ranks = 1;
-  PipelineOptions pipeline;
+  Layout layout;
   PrecisionMode precision = PrecisionMode::kFp32;
   std::int64_t seq_len = 16;  // longer: activations outweigh the state
   std::int64_t global_batch = 12, micro_batch = 4;
@@ -89,7 +89,7 @@ TEST_P(EveryLimit, GivesTheFirstLayoutThatFits) {
   PlannedJob job = small_job(c.ranks, c.seq_len);
   job.options.global_batch = c.global_batch;
   job.options.micro_batch = c.micro_batch;
-  job.options.pipeline = c.pipeline;
+  job.options.layout = c.layout;
   job.options.precision = Precision(c.precision);
   const std::vector<Tried> all = try_all(job);
   std::vector<std::int64_t> limits;
@@ -119,17 +119,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"one_rank"}, Case{.name = "activations", .seq_len = 96},
         Case{.name = "sixty_micro_batches", .seq_len = 4, .global_batch = 60, .micro_batch = 1},
         Case{.name = "three_ranks_fp16", .ranks = 3, .precision = PrecisionMode::kFp16},
-        Case{.name = "stages", .ranks = 2, .pipeline = {.stages = 2}},
+        Case{.name = "stages", .ranks = 2, .layout = {.pipeline = 2}},
         Case{.name = "chunks",
              .ranks = 2,
-             .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}}),
+             .layout = {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}}),
     [](const auto& info) { return std::string(info.param.name); });
 
 // Not only doubled: of twelve samples three, six and twelve ranks take equal parts.
 TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   PlannedJob job = small_job(2);
-  job.options.zero = ZeroStage::kParameters;
-  job.options.recompute_every = 1;
+  job.options.layout.zero = ZeroStage::kParameters;
+  job.options.layout.recompute_every = 1;
   job.options.micro_batch = 1;
   for (const int ranks : {3, 4, 6, 12}) {
     const auto found = find_remedy(job, peak_with(job, [&](PlannedJob& j) { j.num_ranks = ranks; }));
@@ -142,8 +142,8 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
 TEST(RemedySearch, TensorRanksShareTheSequence) {
   PlannedJob job =
       job_of({.layers = 4, .hidden = 16, .heads = 4, .vocab = 40, .seq_len = 64, .tensor_chunks = 4}, 2, 2);
-  job.num_ranks = job.options.tensor = 4;
-  const std::int64_t limit = peak_with(job, [](PlannedJob& j) { j.options.sequence = true; });
+  job.num_ranks = job.options.layout.tensor = 4;
+  const std::int64_t limit = peak_with(job, [](PlannedJob& j) { j.options.layout.sequence = true; });
   ASSERT_LT(limit, largest_peak(job));
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
@@ -154,7 +154,7 @@ TEST(RemedySearch, TensorRanksShareTheSequence) {
   odd.sample = {.input = {62}, .target = {62}};
   const auto otherwise = find_remedy(odd, limit);
   ASSERT_TRUE(otherwise);
-  EXPECT_FALSE(otherwise->job.options.sequence);
+  EXPECT_FALSE(otherwise->job.options.layout.sequence);
 }
 
 // One sample: what a rank cannot hold, tensor ranks share where the model has chunks.
@@ -162,7 +162,7 @@ TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   PlannedJob job =
       job_of({.layers = 4, .hidden = 64, .heads = 4, .vocab = 40, .seq_len = 4, .tensor_chunks = 4}, 1, 1);
   const std::int64_t limit = peak_with(job, [](PlannedJob& j) {
-    j.options.tensor = 4;
+    j.options.layout.tensor = 4;
     j.num_ranks = 4;
   });
   ASSERT_GT(largest_peak(job), 2 * limit);
@@ -173,12 +173,12 @@ TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   EXPECT_EQ(to_text(found->changes), "tensor = 4 and 4 ranks");
   // With as many ranks as there are, too.
   job.num_ranks = 4;
-  job.options.tensor = 2;
+  job.options.layout.tensor = 2;
   job.options.global_batch = 2;
-  job.options.zero = ZeroStage::kParameters;
-  job.options.recompute_every = 1;
+  job.options.layout.zero = ZeroStage::kParameters;
+  job.options.layout.recompute_every = 1;
   const std::int64_t with_two = largest_peak(job);
-  const std::int64_t with_four = peak_with(job, [](PlannedJob& j) { j.options.tensor = 4; });
+  const std::int64_t with_four = peak_with(job, [](PlannedJob& j) { j.options.layout.tensor = 4; });
   ASSERT_LT(with_four, with_two);
   const auto with_same_ranks = find_remedy(job, with_four);
   ASSERT_TRUE(with_same_ranks);
@@ -195,7 +195,7 @@ TEST(RemedySearch, RecomputeTriesSegmentsOfManyLengths) {
   const PlannedJob job =
       job_of({.layers = 130, .hidden = 32, .heads = 1, .vocab = 16, .seq_len = 4096}, 1, 1);
   const auto with_segments = [&](int k) {
-    return peak_with(job, [&](PlannedJob& j) { j.options.recompute_every = k; });
+    return peak_with(job, [&](PlannedJob& j) { j.options.layout.recompute_every = k; });
   };
   for (const int k : {1, 2, 4, 8, 16}) ASSERT_GT(with_segments(k), with_segments(3)) << k;
   const auto found = find_remedy(job, with_segments(3));
@@ -206,7 +206,7 @@ TEST(RemedySearch, RecomputeTriesSegmentsOfManyLengths) {
 // A large head beside small blocks: only a segment of all the others leaves it alone.
 TEST(RemedySearch, RecomputeTriesOneSegmentOfAllButTheLastBlock) {
   const PlannedJob job = job_of({.layers = 6, .hidden = 16, .heads = 1, .vocab = 32768, .seq_len = 64}, 1, 1);
-  const std::int64_t limit = peak_with(job, [](PlannedJob& j) { j.options.recompute_every = 7; });
+  const std::int64_t limit = peak_with(job, [](PlannedJob& j) { j.options.layout.recompute_every = 7; });
   ASSERT_GT(largest_peak(job), limit);
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
@@ -217,9 +217,9 @@ TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
   PlannedJob job = small_job(2);
   job.options.global_batch = 16;
   job.options.micro_batch = 1;
-  job.options.zero = ZeroStage::kGradients;
+  job.options.layout.zero = ZeroStage::kGradients;
   const std::int64_t limit = largest_peak(job);
-  job.options.accumulate_unsharded = true;
+  job.options.layout.accumulate_unsharded = true;
   ASSERT_GT(largest_peak(job), limit);
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
@@ -232,18 +232,18 @@ TEST(RemedySearch, ParametersNeedNotBeKeptGathered) {
   PlannedJob job = small_job(2);
   job.options.global_batch = 16;
   job.options.micro_batch = 1;
-  job.options.zero = ZeroStage::kParameters;
+  job.options.layout.zero = ZeroStage::kParameters;
   const auto peak_of = [&](bool unsharded, bool kept) {
     return peak_with(job, [&](PlannedJob& j) {
-      j.options.accumulate_unsharded = unsharded;
-      j.options.keep_gathered = kept;
+      j.options.layout.accumulate_unsharded = unsharded;
+      j.options.layout.keep_gathered = kept;
     });
   };
   const std::int64_t neither = peak_of(false, false), parameters = peak_of(false, true);
   ASSERT_GT(parameters, neither);
   ASSERT_GT(peak_of(true, true), parameters);
-  job.options.accumulate_unsharded = true;
-  job.options.keep_gathered = true;
+  job.options.layout.accumulate_unsharded = true;
+  job.options.layout.keep_gathered = true;
   const auto changes_within = [&](std::int64_t limit) {
     const auto found = find_remedy(job, limit);
     return found ? found->changes : std::vector<Change>();

@@ -16,14 +16,14 @@ namespace {
 constexpr std::int64_t kSeqLen = 128, kBatch = 4, kHidden = 256, kHeads = 8;
 constexpr std::int64_t kTokens = kSeqLen * kBatch, kSbh = kTokens * kHidden;
 
-struct Layout {
+struct LayoutCase {
   int tensor = 1;
   bool sequence = false;
   int recompute_every = 0;
 };
 
 // Of the peak, which a rank comes to with all layers' activations alive.
-std::int64_t bytes_a_layer(const Layout& layout) {
+std::int64_t bytes_a_layer(const LayoutCase& layout) {
   const auto activations = [&](std::int64_t layers) {
     const GptConfig config{.layers = layers,
                            .hidden = kHidden,
@@ -36,9 +36,9 @@ std::int64_t bytes_a_layer(const Layout& layout) {
     const Shape tokens{config.seq_len};
     const EngineOptions options{.global_batch = kBatch,
                                 .micro_batch = kBatch,
-                                .recompute_every = layout.recompute_every,
-                                .tensor = layout.tensor,
-                                .sequence = layout.sequence,
+                                .layout = {.tensor = layout.tensor,
+                                           .sequence = layout.sequence,
+                                           .recompute_every = layout.recompute_every},
                                 .precision = Precision(PrecisionMode::kBf16)};
     return predict_step(blocks, options, {.input = tokens, .target = tokens}, layout.tensor, 0)
         .memory.peak[MemoryCategory::kActivations];

@@ -24,9 +24,9 @@ TEST(Timeline, CountsWhatRanksComputeAgainstTheWholeTime) {
 
 TEST(Timeline, OfASimulation) {
   const StageCounts counts{.num_units = 4, .pipeline = 2, .chunks = 2};
-  const StepPlan plan =
-      plan_training_step(4, {{Axis::kPipeline, 2}}, {.global_batch = 4},
-                         {.schedule = PipelineSchedule::kInterleaved, .stages = StageMap::even(counts)});
+  const StepPlan plan = plan_training_step(
+      4, {{Axis::kPipeline, 2}}, {.global_batch = 4},
+      {.layout = {.schedule = PipelineSchedule::kInterleaved}, .stages = StageMap::even(counts)});
   const Timeline timeline =
       simulate_plan(plan, {.blocks = std::vector<BlockTime>(4, {"block", 1, 2}), .send_ms = 0.25});
   EXPECT_EQ(timeline.num_ranks, 2);

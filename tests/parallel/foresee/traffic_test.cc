@@ -21,7 +21,8 @@ GptConfig model(bool tied) {
 }
 
 EngineOptions options_for(int ranks, int zero, int per_rank = 1) {
-  return {.global_batch = ranks * per_rank, .grad_clip = 1.0f, .zero = static_cast<ZeroStage>(zero)};
+  return {
+      .global_batch = ranks * per_rank, .grad_clip = 1.0f, .layout = {.zero = static_cast<ZeroStage>(zero)}};
 }
 
 StepPrediction predict(const GptConfig& config, const EngineOptions& options, int ranks) {
@@ -97,8 +98,8 @@ TEST(Traffic, PrefetchAndRecomputeSendNothingMore) {
   const std::int64_t expected = predict(config, options, 4).sent_bytes;
   for (const int depth : {0, 1, 2, 5}) {
     for (const int recompute : {0, 1, 2}) {
-      options.prefetch_depth = depth;
-      options.recompute_every = recompute;
+      options.layout.prefetch_depth = depth;
+      options.layout.recompute_every = recompute;
       EXPECT_EQ(predict(config, options, 4).sent_bytes, expected) << depth << ", " << recompute;
     }
   }
@@ -138,10 +139,10 @@ TEST(Traffic, OfAccumulation) {
         Case{2, true, false, 2}, Case{3, false, false, 3 * m}, Case{3, true, false, 2 * m + 1},
         Case{3, false, true, m + 1}, Case{3, true, true, 2}}) {
     EngineOptions options = options_for(ranks, c.zero, m);
-    options.accumulate_unsharded = c.unsharded;
-    options.keep_gathered = c.kept;
+    options.layout.accumulate_unsharded = c.unsharded;
+    options.layout.keep_gathered = c.kept;
     for (const int recompute : {0, 2}) {
-      options.recompute_every = recompute;
+      options.layout.recompute_every = recompute;
       EXPECT_EQ(predict(config, options, ranks).sent_bytes - scalar_bytes(elems, ranks, c.zero, m),
                 c.volume * share(4 * elems, ranks))
           << "zero " << c.zero << (c.unsharded ? ", unsharded" : "") << (c.kept ? ", kept gathered" : "");
@@ -160,9 +161,9 @@ TEST(Traffic, OfParametersThatAreKeptGathered) {
   for (const int m : {1, 4}) {
     for (const int prefetch : {0, 1, 3}) {
       EngineOptions options = options_for(ranks, 3, m);
-      options.accumulate_unsharded = true;
-      options.keep_gathered = true;
-      options.prefetch_depth = prefetch;
+      options.layout.accumulate_unsharded = true;
+      options.layout.keep_gathered = true;
+      options.layout.prefetch_depth = prefetch;
       EXPECT_EQ(predict(config, options, ranks).sent_bytes - scalar_bytes(elems, ranks, 3, m),
                 share(4 * (elems + tied + elems), ranks))
           << m << " micro-batches, prefetch " << prefetch;

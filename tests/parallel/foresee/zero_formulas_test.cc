@@ -129,10 +129,10 @@ TEST_P(ZeroFormulas, HoldForWhatIsKeptOverMicroBatches) {
   for (const bool kept : {false, true}) {
     for (const bool unsharded : {false, true}) {
       const EngineOptions options{.global_batch = ranks << k,
-                                  .zero = ZeroStage::kParameters,
-                                  .accumulate_unsharded = unsharded,
-                                  .keep_gathered = kept,
-                                  .prefetch_depth = 0,
+                                  .layout = {.zero = ZeroStage::kParameters,
+                                             .accumulate_unsharded = unsharded,
+                                             .keep_gathered = kept,
+                                             .prefetch_depth = 0},
                                   .precision = precision};
       const StepPrediction step = predict_step(blocks, options, {.input = {48}, .target = {48}}, ranks, 0);
       const auto forward_of_last = [&](int unit) {

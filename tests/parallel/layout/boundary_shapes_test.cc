@@ -51,7 +51,7 @@ std::string error_of_shapes(const BlockList& blocks) {
 
 std::string error_of_prediction(Reads reads, int ranks) {
   EngineOptions options{.global_batch = 4, .micro_batch = 2, .sample = kSample};
-  options.pipeline.stages = ranks;
+  options.layout.pipeline = ranks;
   const auto blocks = std::make_shared<const BlockList>(blocks_where_the_second(reads));
   return testing::message_of([&] { (void)predict_step(blocks, options, kSample, ranks, 0); });
 }

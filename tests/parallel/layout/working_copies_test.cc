@@ -60,7 +60,7 @@ TEST(WorkingCopies, FollowSmallUpdatesOfGains) {
     for (const ZeroStage zero : {ZeroStage::kNone, ZeroStage::kOptimizer}) {
       run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
         Engine engine(build_gpt(config), comm,
-                      {.global_batch = kGlobalBatch, .zero = zero, .precision = Precision(mode)});
+                      {.global_batch = kGlobalBatch, .layout = {.zero = zero}, .precision = Precision(mode)});
         check_gains(engine, 0.0f);
         engine.step(testing::token_source(config.vocab, config.seq_len, 0), kGlobalBatch * config.seq_len,
                     1e-3);

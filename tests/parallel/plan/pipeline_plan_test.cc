@@ -57,24 +57,24 @@ Case draw_case(Random& random) {
   const int m = v > 1 ? p + draw_small(random, std::max(1, 64 - p)) - 1 : draw_small(random, 64);
   const int num_units = p * v + draw(random, 0, 2 * p);
   const int zero = draw(random, 0, 3);
-  c.options.shard_parameters = zero == 3;
-  c.options.reduce_each_micro_batch = zero >= 2 && draw(random, 0, 1) == 1;
-  c.options.recompute_every = draw(random, 0, std::min(3, std::max(num_units, 2) - 1));
-  c.options.prefetch_depth = draw(random, 0, 3);
-  c.options.keep_gathered = draw(random, 0, 1) == 1;
-  c.options.schedule = v > 1 ? PipelineSchedule::kInterleaved : draw_schedule(random);
+  c.options.layout.zero = static_cast<ZeroStage>(zero);
+  c.options.layout.accumulate_unsharded = zero >= 2 && draw(random, 0, 1) == 0;
+  c.options.layout.recompute_every = draw(random, 0, std::min(3, std::max(num_units, 2) - 1));
+  c.options.layout.prefetch_depth = draw(random, 0, 3);
+  c.options.layout.keep_gathered = draw(random, 0, 1) == 1;
+  c.options.layout.schedule = v > 1 ? PipelineSchedule::kInterleaved : draw_schedule(random);
   const StageCounts cut{.num_units = num_units, .pipeline = p, .chunks = v};
   c.options.stages = StageMap::given(cut, draw_cut(random, num_units, p * v));
   if (c.options.stages.stage_of(num_units - 1) != c.options.stages.stage_of(0)) {
     c.options.ties = {{.owner = 0, .user = num_units - 1}};
   }
-  c.batch = {
-      .global_batch = m * c.mesh.size(Axis::kData),
-      .data_ranks = c.mesh.size(Axis::kData),
-      .assignment = c.options.reduce_each_micro_batch ? Assignment::kStrided : Assignment::kContiguous};
+  c.batch = {.global_batch = m * c.mesh.size(Axis::kData),
+             .data_ranks = c.mesh.size(Axis::kData),
+             .assignment = c.options.layout.reduces_each_micro_batch() ? Assignment::kStrided
+                                                                       : Assignment::kContiguous};
   c.text = fmt::format("{} stages of {} x {} ranks, {}, {} units, {} micro-batches, zero {}, recompute {}", p,
-                       v, c.mesh.size(Axis::kData), name(c.options.schedule), num_units, m, zero,
-                       c.options.recompute_every);
+                       v, c.mesh.size(Axis::kData), name(c.options.layout.schedule), num_units, m, zero,
+                       c.options.layout.recompute_every);
   return c;
 }
 
@@ -130,16 +130,16 @@ TEST(PipelinePlan, AHundredRandomConfigurationsEnd) {
     const int chunks = draw(random, 0, 1) == 1 ? draw(random, 2, 3) : 1;
     EngineOptions options = tiny_options(stages + draw(random, chunks > 1 ? 0 : 1 - stages, 4), data);
     const int layers = std::max(1, stages * chunks - 2) + draw(random, 0, 3);
-    options.pipeline = {.stages = stages,
-                        .schedule = chunks > 1 ? PipelineSchedule::kInterleaved : draw_schedule(random),
-                        .chunks = chunks,
-                        .cut = draw_cut(random, layers + 2, stages * chunks)};
-    options.zero = static_cast<ZeroStage>(draw(random, 0, 3));
-    options.recompute_every = draw(random, 0, 2);
-    options.prefetch_depth = draw(random, 0, 2);
-    options.keep_gathered = draw(random, 0, 1) == 1;
+    options.layout.pipeline = stages;
+    options.layout.schedule = chunks > 1 ? PipelineSchedule::kInterleaved : draw_schedule(random);
+    options.layout.chunks = chunks;
+    options.layout.cut = draw_cut(random, layers + 2, stages * chunks);
+    options.layout.zero = static_cast<ZeroStage>(draw(random, 0, 3));
+    options.layout.recompute_every = draw(random, 0, 2);
+    options.layout.prefetch_depth = draw(random, 0, 2);
+    options.layout.keep_gathered = draw(random, 0, 1) == 1;
     EXPECT_NO_THROW(play(options, tiny_blocks(layers), stages * data))
-        << i << ": " << stages << " x " << chunks << ", " << name(options.pipeline.schedule);
+        << i << ": " << stages << " x " << chunks << ", " << name(options.layout.schedule);
   }
 }
 
@@ -162,7 +162,7 @@ TEST(PipelinePlan, AliveMicroBatchesAreThoseOfTheSchedule) {
   using enum PipelineSchedule;
   const auto alive_of = [](PipelineSchedule schedule, std::int64_t micro_batches) {
     return most_alive(plan_training_step(8, {{Axis::kPipeline, 4}}, {.global_batch = micro_batches},
-                                         {.schedule = schedule}));
+                                         {.layout = {.schedule = schedule}}));
   };
   EXPECT_EQ(alive_of(kGpipe, 8), (std::vector<int>{8, 8, 8, 8}));
   EXPECT_EQ(alive_of(kOneForwardOneBackward, 8), (std::vector<int>{4, 3, 2, 1}));

@@ -144,8 +144,9 @@ TEST(PipelineSchedule, RandomSchedulesAreWholeAndNeverBlock) {
     ASSERT_EQ(traffic.sent, traffic.received);  // so that messages need no tag but their kind
     const StageCounts counts{.num_units = p * v, .pipeline = p, .chunks = v};
     if (p == 1) continue;  // a plan of one stage has no schedule
-    const StepPlan plan = plan_training_step(p * v, {{Axis::kPipeline, p}}, {.global_batch = m},
-                                             {.schedule = schedule, .stages = StageMap::even(counts)});
+    const StepPlan plan =
+        plan_training_step(p * v, {{Axis::kPipeline, p}}, {.global_batch = m},
+                           {.layout = {.schedule = schedule}, .stages = StageMap::even(counts)});
     ASSERT_NO_THROW(simulate_plan(plan, times));  // blocks
   }
 }

@@ -40,15 +40,14 @@ struct Case {
             .assignment = reduces_each() ? Assignment::kStrided : Assignment::kContiguous};
   }
   PlanOptions options() const {
-    PlanOptions options{.shard_state = zero >= 1,
-                        .shard_parameters = zero == 3,
+    PlanOptions options{.layout = {.schedule = schedule,
+                                   .zero = static_cast<ZeroStage>(zero),
+                                   .accumulate_unsharded = accumulate_unsharded,
+                                   .keep_gathered = keep_gathered,
+                                   .prefetch_depth = prefetch,
+                                   .recompute_every = recompute},
                         .gather_gradients = zero == 0,
                         .data_ranks_per_host = per_host,
-                        .keep_gathered = keep_gathered,
-                        .reduce_each_micro_batch = reduces_each(),
-                        .recompute_every = recompute,
-                        .prefetch_depth = prefetch,
-                        .schedule = schedule,
                         .stages = StageMap::even({.num_units = units, .pipeline = stages, .chunks = chunks})};
     if (tensor > 1) {
       using enum TensorCall;

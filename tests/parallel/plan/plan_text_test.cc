@@ -47,13 +47,12 @@ TEST(PlanText, EveryZeroStageHasAPlanOfItsOwn) {
   };
   using Counts = std::map<std::string_view, int>;
   EXPECT_EQ(kinds_of(batch, {.gather_gradients = true}), (Counts{{"ReduceGrad", 2}, {"GatherGrad", 2}}));
-  EXPECT_EQ(kinds_of(batch, {.shard_state = true}),
+  EXPECT_EQ(kinds_of(batch, {.layout = {.zero = ZeroStage::kOptimizer}}),
             (Counts{{"ReduceGrad", 2}, {"GatherNorms", 1}, {"GatherUpdated", 2}}));
-  EXPECT_EQ(kinds_of(strided, {.shard_state = true, .reduce_each_micro_batch = true}),
+  EXPECT_EQ(kinds_of(strided, {.layout = {.zero = ZeroStage::kGradients}}),
             (Counts{{"ReduceGrad", 4}, {"GatherNorms", 1}, {"GatherUpdated", 2}}));
-  EXPECT_EQ(
-      kinds_of(strided, {.shard_state = true, .shard_parameters = true, .reduce_each_micro_batch = true}),
-      (Counts{{"Gather", 8}, {"ReduceGrad", 4}, {"GatherNorms", 1}}));
+  EXPECT_EQ(kinds_of(strided, {.layout = {.zero = ZeroStage::kParameters}}),
+            (Counts{{"Gather", 8}, {"ReduceGrad", 4}, {"GatherNorms", 1}}));
 }
 
 TEST(PlanText, NamesRanksInRuns) {

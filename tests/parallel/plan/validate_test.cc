@@ -106,7 +106,8 @@ TEST(Validate, TwoRanksThatWaitForEachOther) {
 }
 
 TEST(Validate, MessagesThatMeetInAnotherOrder) {
-  StepPlan plan = plan_training_step(2, {{Axis::kPipeline, 2}}, {.global_batch = 2}, {.schedule = kGpipe});
+  StepPlan plan =
+      plan_training_step(2, {{Axis::kPipeline, 2}}, {.global_batch = 2}, {.layout = {.schedule = kGpipe}});
   auto& actions = plan.ranks[1].actions;  // RecvActivation 0, RecvActivation 1, Forward 0 ...
   ASSERT_EQ(actions[1].kind, kRecvActivation);
   std::swap(actions[0], actions[1]);
@@ -115,7 +116,7 @@ TEST(Validate, MessagesThatMeetInAnotherOrder) {
 
 // Chunks of one stage share the link to the next. See [Note: channels of a plan].
 TEST(Validate, ChunksThatMeetInAnotherOrder) {
-  const PlanOptions options{.schedule = PipelineSchedule::kInterleaved,
+  const PlanOptions options{.layout = {.schedule = PipelineSchedule::kInterleaved},
                             .stages = StageMap::even({.num_units = 4, .pipeline = 2, .chunks = 2})};
   StepPlan plan = plan_training_step(4, {{Axis::kPipeline, 2}}, {.global_batch = 2}, options);
   EXPECT_FALSE(find_plan_error(plan).has_value());
@@ -204,9 +205,11 @@ TEST(Validate, AGroupLeftGathered) {
 TEST(Validate, WhatIsKeptGatheredIsGatheredOnce) {
   const BatchLayout batch{.global_batch = 6, .data_ranks = 2};
   for (const int recompute : {0, 2}) {
-    const StepPlan whole =
-        plan_training_step(5, {{Axis::kData, 2}}, batch,
-                           {.shard_parameters = true, .keep_gathered = true, .recompute_every = recompute});
+    const StepPlan whole = plan_training_step(5, {{Axis::kData, 2}}, batch,
+                                              {.layout = {.zero = ZeroStage::kParameters,
+                                                          .accumulate_unsharded = true,
+                                                          .keep_gathered = true,
+                                                          .recompute_every = recompute}});
     EXPECT_EQ(find_plan_error(whole), std::nullopt);
     const auto& actions = whole.ranks[0].actions;
     for (const ActionKind kind : {kGather, kRelease}) {
@@ -234,7 +237,8 @@ TEST(Validate, WhatIsKeptGatheredIsGatheredOnce) {
 
 // Units may share parameters: a Gather exchanges those alone that no gathered unit has.
 TEST(Validate, RanksThatGatherWithOthersGathered) {
-  const PlanOptions options{.shard_parameters = true, .prefetch_depth = 2};
+  const PlanOptions options{
+      .layout = {.zero = ZeroStage::kParameters, .accumulate_unsharded = true, .prefetch_depth = 2}};
   StepPlan plan = plan_training_step(3, {{Axis::kData, 2}}, {.global_batch = 2, .data_ranks = 2}, options);
   EXPECT_FALSE(find_plan_error(plan).has_value());
   auto& actions = plan.ranks[1].actions;
@@ -246,7 +250,8 @@ TEST(Validate, RanksThatGatherWithOthersGathered) {
 }
 
 TEST(Validate, AnInputThatIsKeptInVain) {
-  StepPlan plan = plan_training_step(4, {{Axis::kData, 1}}, {.global_batch = 1}, {.recompute_every = 2});
+  StepPlan plan =
+      plan_training_step(4, {{Axis::kData, 1}}, {.global_batch = 1}, {.layout = {.recompute_every = 2}});
   EXPECT_FALSE(find_plan_error(plan).has_value());
   Action& second = plan.ranks[0].actions[1];
   ASSERT_EQ(second, (Action{.kind = kForward, .unit = 1, .micro_batch = 0, .keep = Keep::kNothing}));
@@ -290,7 +295,7 @@ TEST(Validate, WhatIsForgotten) {
 
 TEST(Validate, EveryReductionOfEveryMicroBatchCounts) {
   const BatchLayout batch{.global_batch = 3, .assignment = Assignment::kStrided};
-  const StepPlan whole = plan_training_step(2, {}, batch, {.reduce_each_micro_batch = true});
+  const StepPlan whole = plan_training_step(2, {}, batch, {.layout = {.zero = ZeroStage::kGradients}});
   EXPECT_EQ(find_plan_error(whole), std::nullopt);
   for (std::size_t i = 0; i < whole.ranks[0].actions.size(); ++i) {
     if (whole.ranks[0].actions[i].kind != kReduceGrad) continue;
@@ -304,8 +309,9 @@ TEST(Validate, EveryReductionOfEveryMicroBatchCounts) {
 }
 
 TEST(Validate, ABackwardInTwoParts) {
-  const StepPlan whole = plan_training_step(4, {{Axis::kPipeline, 2}}, {.global_batch = 2},
-                                            {.shard_parameters = true, .schedule = kZeroBubbleH1});
+  const StepPlan whole = plan_training_step(
+      4, {{Axis::kPipeline, 2}}, {.global_batch = 2},
+      {.layout = {.schedule = kZeroBubbleH1, .zero = ZeroStage::kParameters, .accumulate_unsharded = true}});
   EXPECT_EQ(find_plan_error(whole), std::nullopt);
   const auto& actions = whole.ranks[1].actions;  // of units 2 and 3
   const auto at = [&](const Action& wanted) {

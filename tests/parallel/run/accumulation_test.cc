@@ -110,12 +110,18 @@ struct Job {
 
   StepPrediction predict(bool kept, bool unsharded) const {
     EngineOptions chosen = options;
-    chosen.keep_gathered = kept;
-    chosen.accumulate_unsharded = unsharded;
+    chosen.layout.keep_gathered = kept;
+    chosen.layout.accumulate_unsharded = unsharded;
     return predict_largest_step(blocks, chosen, sample, ranks);
   }
-  std::tuple<bool, bool> choose(std::int64_t limit_bytes, const AccumulationChoice& choice = {}) const {
-    const EngineOptions chosen = choose_accumulation(blocks, options, choice, sample, ranks, limit_bytes);
+  std::tuple<bool, bool> choose(std::int64_t limit_bytes, const Layout& given = {},
+                                const std::vector<std::string>& fixed = {}) const {
+    EngineOptions asked = options;
+    asked.layout.keep_gathered = given.keep_gathered;
+    asked.layout.accumulate_unsharded = given.accumulate_unsharded;
+    OpenFields open = fields_by_memory();
+    for (const std::string& name : fixed) open.erase(name);
+    const Layout chosen = choose_accumulation(blocks, asked, open, sample, ranks, limit_bytes).layout;
     return {chosen.keep_gathered, chosen.accumulate_unsharded};
   }
 };
@@ -124,7 +130,9 @@ Job job_of(ZeroStage zero, int ranks, int micro_batches, PrecisionMode mode = Pr
   GptConfig config = testing::tiny_gpt_config();
   config.layers = 4;
   return {.blocks = std::make_shared<const BlockList>(build_gpt(config)),
-          .options = {.global_batch = ranks * micro_batches, .zero = zero, .precision = Precision(mode)},
+          .options = {.global_batch = ranks * micro_batches,
+                      .layout = {.zero = zero},
+                      .precision = Precision(mode)},
           .sample = {.input = {config.seq_len}, .target = {config.seq_len}},
           .ranks = ranks};
 }
@@ -169,10 +177,12 @@ TEST(Accumulation, AutoTakesTheFirstOfTheOrderThatFits) {
   const std::int64_t plenty = std::int64_t{1} << 40;
   EXPECT_EQ(job.choose(plenty), std::tuple(true, true));
   // A choice that is settled stays, fitting or not.
-  EXPECT_EQ(job.choose(plenty, {.keep_gathered = false}), std::tuple(false, true));
-  EXPECT_EQ(job.choose(plenty, {.accumulate_unsharded = false}), std::tuple(true, false));
-  EXPECT_EQ(job.choose(0, {.accumulate_unsharded = true}), std::tuple(false, true));
-  EXPECT_EQ(job.choose(0, {.accumulate_unsharded = true, .keep_gathered = true}), std::tuple(true, true));
+  EXPECT_EQ(job.choose(plenty, {}, {"keep_gathered"}), std::tuple(false, true));
+  EXPECT_EQ(job.choose(plenty, {}, {"accumulate_unsharded"}), std::tuple(true, false));
+  EXPECT_EQ(job.choose(0, {.accumulate_unsharded = true}, {"accumulate_unsharded"}), std::tuple(false, true));
+  EXPECT_EQ(job.choose(0, {.accumulate_unsharded = true, .keep_gathered = true},
+                       {"accumulate_unsharded", "keep_gathered"}),
+            std::tuple(true, true));
 }
 
 // One micro-batch, one data rank, and stages that have no pieces of it, keep nothing.
@@ -183,7 +193,7 @@ TEST(Accumulation, AutoKeepsNothingWhereNothingIsSaved) {
   EXPECT_EQ(job_of(ZeroStage::kOptimizer, 4, 4).choose(plenty), std::tuple(false, false));
   EXPECT_EQ(job_of(ZeroStage::kGradients, 4, 4).choose(plenty), std::tuple(false, true));
   Job stages = job_of(ZeroStage::kParameters, 2, 4);
-  stages.options.pipeline.stages = 2;
+  stages.options.layout.pipeline = 2;
   EXPECT_EQ(stages.choose(plenty), std::tuple(false, false));
 }
 

@@ -20,36 +20,40 @@ namespace {
 constexpr std::int64_t kGlobalBatch = 8, kSteps = 4, kSeqLen = 9, kVocab = 37;
 constexpr std::int32_t kNumDocuments = 21;
 
-struct Layout {
+struct LayoutCase {
   int ranks = 1, zero = 0, recompute = 0;
-  PipelineOptions pipeline;
+  trireme::Layout pipeline;
   std::string to_string() const {
     return fmt::format("{} ranks, zero {}, recompute {}, {} stages, {}", ranks, zero, recompute,
-                       pipeline.stages, name(pipeline.schedule));
+                       pipeline.pipeline, name(pipeline.schedule));
+  }
+  trireme::Layout whole() const {
+    trireme::Layout all = pipeline;
+    all.zero = static_cast<ZeroStage>(zero);
+    all.recompute_every = recompute;
+    return all;
   }
 };
 
-const Layout kLayouts[] = {
+const LayoutCase kLayouts[] = {
     {.ranks = 2, .zero = 0},
     {.ranks = 4, .zero = 1, .recompute = 1},
     {.ranks = 4, .zero = 2},
     {.ranks = 4, .zero = 3, .recompute = 2},
-    {.ranks = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kGpipe}},
-    {.ranks = 4, .zero = 3, .pipeline = {.stages = 2}},
+    {.ranks = 2, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kGpipe}},
+    {.ranks = 4, .zero = 3, .pipeline = {.pipeline = 2}},
     {.ranks = 2,
      .recompute = 1,
-     .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
-    {.ranks = 4, .zero = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
+     .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
+    {.ranks = 4, .zero = 2, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
 
-EngineOptions options_for(PrecisionMode mode, const Layout& layout, bool documents) {
+EngineOptions options_for(PrecisionMode mode, const LayoutCase& layout, bool documents) {
   EngineOptions options{.global_batch = kGlobalBatch,
                         .micro_batch = 1,
                         .seed = 3,
                         .optimizer = {.weight_decay = 0.1f},
                         .grad_clip = 0.5f,
-                        .zero = static_cast<ZeroStage>(layout.zero),
-                        .recompute_every = layout.recompute,
-                        .pipeline = layout.pipeline,
+                        .layout = layout.whole(),
                         .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}, .documents = documents},
                         .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
@@ -97,11 +101,11 @@ class BertLayouts : public ::testing::TestWithParam<PrecisionMode> {
     return {.layers = 3, .hidden = 24, .heads = 4, .vocab = kVocab, .seq_len = kSeqLen, .dropout = 0.1f};
   }
 
-  static RunOutcome run(const Layout& layout, double probability = 0.15) {
+  static RunOutcome run(const LayoutCase& layout, double probability = 0.15) {
     return run(layout, model(), *masked_tokens(probability));
   }
 
-  static RunOutcome run(const Layout& layout, const BertConfig& config, const Dataset& data) {
+  static RunOutcome run(const LayoutCase& layout, const BertConfig& config, const Dataset& data) {
     return testing::run_as_predicted(
         {.blocks = std::make_shared<const BlockList>(build_bert(config)),
          .options = options_for(GetParam(), layout, !data.train_documents(0).empty()),
@@ -126,7 +130,7 @@ class BertLayouts : public ::testing::TestWithParam<PrecisionMode> {
 TEST_P(BertLayouts, EveryLayoutGivesTheSameState) {
   const RunOutcome expected = run({});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
-  for (const Layout& layout : testing::sampled(kLayouts, 3))
+  for (const LayoutCase& layout : testing::sampled(kLayouts, 3))
     EXPECT_TRUE(run(layout) == expected) << layout.to_string();
 }
 
@@ -135,7 +139,7 @@ TEST_P(BertLayouts, StepsWithoutTargetsToo) {
   for (const double probability : {kNone, kFew}) {
     const RunOutcome expected = run({}, probability);
     EXPECT_TRUE(run({.ranks = 4, .zero = 3}, probability) == expected);
-    EXPECT_TRUE(run({.ranks = 2, .pipeline = {.stages = 2}}, probability) == expected);
+    EXPECT_TRUE(run({.ranks = 2, .pipeline = {.pipeline = 2}}, probability) == expected);
     EXPECT_EQ(expected.train_loss == 0, probability == kNone);
   }
 }
@@ -146,7 +150,7 @@ TEST_P(BertLayouts, PaddedAndPackedDocumentsToo) {
     const auto data = masked(documents(pack, DocumentDataset::Targets::kTokens), 0.15);
     const RunOutcome expected = run({}, model(), *data);
     EXPECT_GT(expected.train_loss, 0);
-    for (const Layout& layout : testing::sampled(kLayouts, 3)) {
+    for (const LayoutCase& layout : testing::sampled(kLayouts, 3)) {
       EXPECT_TRUE(run(layout, model(), *data) == expected) << layout.to_string();
     }
   }
@@ -160,7 +164,7 @@ TEST_P(BertLayouts, ClassesOfDocumentsToo) {
     const auto data = documents(pack, DocumentDataset::Targets::kLabels);
     EXPECT_EQ(data->num_train_targets(0, data->num_samples()), kNumDocuments);
     const RunOutcome expected = run({}, config, *data);
-    for (const Layout& layout : testing::sampled(kLayouts, 3)) {
+    for (const LayoutCase& layout : testing::sampled(kLayouts, 3)) {
       EXPECT_TRUE(run(layout, config, *data) == expected) << layout.to_string();
     }
   }

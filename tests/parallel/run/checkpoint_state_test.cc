@@ -80,7 +80,7 @@ InfiniteRun run_to_infinity(int ranks, std::int64_t from, std::int64_t to,
   InfiniteRun outcome;
   run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
     EngineOptions infinite = options();
-    infinite.zero = ranks > 1 ? ZeroStage::kGradients : ZeroStage::kNone;
+    infinite.layout.zero = ranks > 1 ? ZeroStage::kGradients : ZeroStage::kNone;
     Engine engine(build_gpt(testing::tiny_gpt_config()), comm, infinite);
     if (from > 0) {
       load_state(engine, folder.path(), StateParts::kAll);
@@ -155,7 +155,8 @@ TEST(CheckpointState, RefusesAnotherModel) {
 // Writes a model's file with one number changed, and loads it on two ranks that each have half of the state.
 std::string load_with(const ResNetConfig& config, const std::string& tensor, std::size_t at, float value) {
   const testing::TemporaryFolder folder;
-  const EngineOptions sharded{.global_batch = 4, .micro_batch = 2, .zero = ZeroStage::kParameters};
+  const EngineOptions sharded{
+      .global_batch = 4, .micro_batch = 2, .layout = {.zero = ZeroStage::kParameters}};
   std::mutex mutex;
   std::string messages;
   run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
@@ -234,10 +235,7 @@ std::map<std::string, std::string> files_of(const MemoryCase& c, bool is_limited
   const auto blocks = std::make_shared<const BlockList>(build_gpt(c.gpt));
   EngineOptions options = c.options;
   if (!is_limited) {
-    options.pipeline = {};
-    options.tensor = 1;
-    options.sequence = false;
-    options.zero = ZeroStage::kNone;
+    options.layout = {};
     options.hosts = {};
   }
   run_local_ranks(is_limited ? c.ranks : 1, [&](const std::shared_ptr<Communicator>& comm) {
@@ -290,7 +288,7 @@ INSTANTIATE_TEST_SUITE_P(
                    tight({.global_batch = 1,
                           .micro_batch = 1,
                           .optimizer = kNoState,
-                          .tensor = 4,
+                          .layout = {.tensor = 4},
                           .precision = half()},
                          kWide)},
         MemoryCase{"tensor_ranks_that_share_the_sequence", 4, kWide,
@@ -298,17 +296,14 @@ INSTANTIATE_TEST_SUITE_P(
                           .micro_batch = 1,
                           .optimizer = kNoState,
                           .ema = 0.9f,
-                          .zero = ZeroStage::kParameters,
-                          .tensor = 2,
-                          .sequence = true,
+                          .layout = {.tensor = 2, .sequence = true, .zero = ZeroStage::kParameters},
                           .precision = half()},
                          kWide)},
         MemoryCase{"frozen_parameters_on_stages", 8, kDeep,
                    tight({.global_batch = 2,
                           .micro_batch = 1,
                           .rules = {.trained = {"*qkv.bias", "head.norm*"}},
-                          .zero = ZeroStage::kGradients,
-                          .pipeline = {.stages = 4}},
+                          .layout = {.pipeline = 4, .zero = ZeroStage::kGradients}},
                          kDeep)},
         MemoryCase{"frozen_parameters_with_averages", 2, kDeep,
                    tight({.global_batch = 2,
@@ -316,16 +311,16 @@ INSTANTIATE_TEST_SUITE_P(
                           .optimizer = kNoState,
                           .rules = {.trained = {"embedding*"}},
                           .ema = 0.9f,
-                          .pipeline = {.stages = 2},
+                          .layout = {.pipeline = 2},
                           .precision = half()},
                          kDeep)},
         MemoryCase{"one_large_group_on_two_hosts", 4, kDeep,
                    tight({.global_batch = 4,
                           .micro_batch = 1,
-                          .exchange = Exchange::kHierarchical,
+                          .layout = {.zero = ZeroStage::kGradients,
+                                     .group_min_bytes = 1 << 30,
+                                     .exchange = Exchange::kHierarchical},
                           .hosts = {0, 0, 1, 1},
-                          .zero = ZeroStage::kGradients,
-                          .group_min_bytes = 1 << 30,
                           .precision = half()},
                          kDeep)},
         MemoryCase{"one_large_group_with_averages", 2, kDeep,
@@ -333,23 +328,24 @@ INSTANTIATE_TEST_SUITE_P(
                           .micro_batch = 1,
                           .optimizer = kNoState,
                           .ema = 0.9f,
-                          .zero = ZeroStage::kParameters,
-                          .group_min_bytes = 1 << 30,
+                          .layout = {.zero = ZeroStage::kParameters, .group_min_bytes = 1 << 30},
                           .precision = half()},
                          kDeep)},
         MemoryCase{"offload", 1, kDeep,
                    tight({.global_batch = 1,
                           .micro_batch = 1,
                           .ema = 0.9f,
+                          .layout = {.recompute_every = 1},
                           .offload = Offload::kOptimizer,
-                          .recompute_every = 1,
                           .precision = half()},
                          kDeep)},
         MemoryCase{"interleaved_stages_that_verify", 4, kDeep,
                    tight({.global_batch = 8,
                           .micro_batch = 1,
-                          .zero = ZeroStage::kOptimizer,
-                          .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
+                          .layout = {.pipeline = 2,
+                                     .schedule = PipelineSchedule::kInterleaved,
+                                     .chunks = 2,
+                                     .zero = ZeroStage::kOptimizer},
                           .verify_state = true,
                           .snapshots = true},
                          kDeep)},

@@ -49,19 +49,17 @@ struct Job {
   std::shared_ptr<const BlockList> blocks;
   SampleSpec sample;
   PrecisionMode mode = PrecisionMode::kFp32;
-  PipelineOptions pipeline;
-  int recompute_every = 0;
+  Layout layout;
 };
 
 void expect_covered(const Job& job) {
   EngineOptions options{.global_batch = 8,
                         .micro_batch = 2,
-                        .recompute_every = job.recompute_every,
-                        .pipeline = job.pipeline,
+                        .layout = job.layout,
                         .sample = job.sample,
                         .precision = Precision(job.mode),
                         .backend = &noting()};
-  const int ranks = job.pipeline.stages;
+  const int ranks = job.layout.pipeline;
   for (int rank = 0; rank < ranks; ++rank) {
     seen().clear();
     (void)predict_step(job.blocks, options, job.sample, ranks, rank);
@@ -79,12 +77,12 @@ void expect_covered(const Job& job) {
                     .stage = rank,
                     .shapes = shapes,
                     .sample = job.sample,
-                    .recomputes = job.recompute_every > 0,
-                    .two_part_backward = job.pipeline.schedule == PipelineSchedule::kZeroBubbleH1});
+                    .recomputes = job.layout.recomputes_segments(),
+                    .two_part_backward = job.layout.schedule == PipelineSchedule::kZeroBubbleH1});
     dry_run.cover({.num_samples = 2, .training = true});
     for (const std::string& call : step) {
       EXPECT_TRUE(seen().contains(call))
-          << "rank " << rank << " of " << ranks << ", " << name(job.pipeline.schedule) << ": " << call;
+          << "rank " << rank << " of " << ranks << ", " << name(job.layout.schedule) << ": " << call;
     }
     EXPECT_EQ(ctx.allocator->stats().current.with_workspaces(), 0) << "left behind";
     seen().clear();
@@ -111,8 +109,7 @@ TEST(DryRun, MakesTheCallsOfAGptsStep) {
           expect_covered({.blocks = blocks,
                           .sample = {.input = tokens, .target = tokens},
                           .mode = mode,
-                          .pipeline = {.stages = 2, .schedule = schedule},
-                          .recompute_every = recompute});
+                          .layout = {.pipeline = 2, .schedule = schedule, .recompute_every = recompute}});
         }
       }
     }
@@ -127,7 +124,7 @@ TEST(DryRun, MakesTheCallsOfAResNetsStep) {
                                .input_dtype = DType::kFloat32,
                                .target = {}},
                     .mode = PrecisionMode::kFp16,
-                    .pipeline = {.stages = 2, .schedule = schedule}});
+                    .layout = {.pipeline = 2, .schedule = schedule}});
   }
 }
 

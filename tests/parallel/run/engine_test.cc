@@ -20,7 +20,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-struct Layout {
+struct LayoutCase {
   int ranks = 1;
   int threads = 1;
   std::int64_t micro_batch = 2;
@@ -28,7 +28,7 @@ struct Layout {
 };
 
 // 4 steps of a tiny GPT on `layout.ranks` threads; the outcome of every rank must be the same.
-Outcome train(const Layout& layout, std::int64_t global_batch, float dropout = 0.0f,
+Outcome train(const LayoutCase& layout, std::int64_t global_batch, float dropout = 0.0f,
               OptimizerConfig::Kind kind = OptimizerConfig::Kind::kAdamW) {
   std::map<int, Outcome> outcomes;
   std::mutex mutex;

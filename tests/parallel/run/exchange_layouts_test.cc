@@ -35,10 +35,10 @@ struct HostLayout {
   int ranks() const { return in.ranks() * tensor; }
   EngineOptions options(Exchange exchange) const {
     EngineOptions options = in.options();
-    options.exchange = exchange;
+    options.layout.exchange = exchange;
     options.hosts = hosts_of(ranks(), ranks_per_host);
     options.reduction = reduction;
-    options.tensor = tensor;
+    options.layout.tensor = tensor;
     return options;
   }
   BlockList blocks() const {

@@ -17,7 +17,7 @@ constexpr std::int64_t kSteps = 2;
 std::uint64_t hash_of(const MpiSession& session, const testing::PipelineLayout& layout, Exchange exchange) {
   const auto blocks = std::make_shared<const BlockList>(build_gpt(layout.model()));
   EngineOptions options = layout.options();
-  options.exchange = exchange;
+  options.layout.exchange = exchange;
   options.hosts = hosts_of(layout.ranks(), layout.ranks() / 2);
   Engine engine(blocks, session.world(), options);
   const StepPrediction predicted =

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kGlobalBatch = 16;
 
-struct Layout {
+struct LayoutCase {
   int ranks = 1;
   int zero = 0;
   int recompute = 0;
@@ -40,18 +40,18 @@ GptConfig model() {
   return config;
 }
 
-EngineOptions options_for(const Layout& layout) {
+EngineOptions options_for(const LayoutCase& layout) {
   return {.global_batch = kGlobalBatch,
           .micro_batch = 2,
           .seed = 9,
           .optimizer = {.weight_decay = 0.1f},
           .grad_clip = 0.7f,
-          .zero = static_cast<ZeroStage>(layout.zero),
-          .accumulate_unsharded = layout.unsharded,
-          .keep_gathered = layout.kept,
-          .recompute_every = layout.recompute,
-          .prefetch_depth = layout.prefetch,
-          .group_min_bytes = layout.group_min_bytes,
+          .layout = {.zero = static_cast<ZeroStage>(layout.zero),
+                     .accumulate_unsharded = layout.unsharded,
+                     .keep_gathered = layout.kept,
+                     .prefetch_depth = layout.prefetch,
+                     .group_min_bytes = layout.group_min_bytes,
+                     .recompute_every = layout.recompute},
           .precision = layout.precision};
 }
 
@@ -75,7 +75,7 @@ Outcome outcome_of(Engine& engine) {
           engine.evaluate(testing::token_source(config.vocab, config.seq_len, 777), 11, 11 * config.seq_len)};
 }
 
-Outcome run(const Layout& layout, std::int64_t steps = 5) {
+Outcome run(const LayoutCase& layout, std::int64_t steps = 5) {
   Outcome outcome;
   run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
     Engine engine(build_gpt(model()), comm, options_for(layout));
@@ -92,13 +92,13 @@ TEST(Layouts, EveryCombinationGivesTheSameState) {
   for (const int ranks : {1, 2, 4, 8}) {
     for (const int zero : {0, 1, 2, 3}) {
       for (const int recompute : {0, 1, 2}) {
-        const Layout layout{.ranks = ranks, .zero = zero, .recompute = recompute};
+        const LayoutCase layout{.ranks = ranks, .zero = zero, .recompute = recompute};
         EXPECT_TRUE(run(layout, kSteps) == expected) << layout.to_string();
       }
     }
   }
   for (const int zero : {2, 3}) {
-    const Layout layout{.ranks = 4, .zero = zero, .unsharded = true};
+    const LayoutCase layout{.ranks = 4, .zero = zero, .unsharded = true};
     EXPECT_TRUE(run(layout, kSteps) == expected) << layout.to_string();
   }
 }
@@ -111,7 +111,7 @@ TEST(Layouts, UnevenLayoutsGiveTheSameState) {
       for (const int recompute : {0, 2}) {
         for (const bool kept : {false, true}) {
           if (kept && zero < 3) continue;
-          const Layout layout{
+          const LayoutCase layout{
               .ranks = ranks, .zero = zero, .recompute = recompute, .unsharded = zero >= 2, .kept = kept};
           EXPECT_TRUE(run(layout) == expected) << layout.to_string();
         }
@@ -145,7 +145,7 @@ TEST(Layouts, MergedGroupsAndPrefetchGiveTheSameState) {
     for (const int ranks : testing::sampled(std::array{4, 2, 1}, 3)) {
       for (const int zero : {0, 1, 2, 3}) {
         for (const int recompute : {0, 2}) {
-          const Layout layout{
+          const LayoutCase layout{
               .ranks = ranks, .zero = zero, .recompute = recompute, .group_min_bytes = group_min_bytes};
           EXPECT_TRUE(run(layout) == expected) << layout.to_string();
         }
@@ -156,12 +156,13 @@ TEST(Layouts, MergedGroupsAndPrefetchGiveTheSameState) {
   half.grad_dtype = DType::kBFloat16;
   const Outcome expected_half = run({.precision = half});
   for (const int zero : {0, 1, 2, 3}) {
-    const Layout layout{.ranks = 4, .zero = zero, .group_min_bytes = 1 << 30, .precision = half};
+    const LayoutCase layout{.ranks = 4, .zero = zero, .group_min_bytes = 1 << 30, .precision = half};
     EXPECT_TRUE(run(layout) == expected_half) << "bf16, " << layout.to_string();
   }
   for (const int prefetch : {0, 2, 3, 100}) {
     for (const std::int64_t group_min_bytes : {std::int64_t{0}, std::int64_t{1} << 30}) {
-      const Layout layout{.ranks = 4, .zero = 3, .prefetch = prefetch, .group_min_bytes = group_min_bytes};
+      const LayoutCase layout{
+          .ranks = 4, .zero = 3, .prefetch = prefetch, .group_min_bytes = group_min_bytes};
       EXPECT_TRUE(run(layout) == expected) << layout.to_string();
     }
   }
@@ -198,7 +199,7 @@ TEST(Layouts, MergedGroupsSendLessPadding) {
   for (const int zero : {1, 2, 3}) {
     EngineOptions options = options_for({.ranks = 8, .zero = zero});
     const StepPrediction apart = predict_step(blocks, options, sample, 8, 0);
-    options.group_min_bytes = 1 << 30;
+    options.layout.group_min_bytes = 1 << 30;
     const StepPrediction merged = predict_step(blocks, options, sample, 8, 0);
     EXPECT_LT(merged.sent_bytes, apart.sent_bytes) << zero;
     EXPECT_LT(merged.memory.peak[MemoryCategory::kOptimizer], apart.memory.peak[MemoryCategory::kOptimizer]);
@@ -212,7 +213,7 @@ TEST(Layouts, FastReductionWorksWithEveryStageAndAgreesUpToRounding) {
     run_local_ranks(ranks, [&](const std::shared_ptr<Communicator>& comm) {
       EngineOptions options = options_for({.ranks = ranks, .zero = zero});
       options.reduction = reduction;
-      if (reduction == Reduction::kFast) options.group_min_bytes = 1 << 30;
+      if (reduction == Reduction::kFast) options.layout.group_min_bytes = 1 << 30;
       Engine engine(build_gpt(config), comm, options);
       for (int step = 0; step < 3; ++step) {
         const StepResult done =
@@ -253,7 +254,7 @@ TEST(Layouts, CommunicationMemoryDoesNotGrowWithAccumulation) {
 }
 
 // Every rank, every category and the total; workspaces are the libraries' and apart.
-void expect_predicted(const Layout& layout, std::int64_t micro_batches = 24) {
+void expect_predicted(const LayoutCase& layout, std::int64_t micro_batches = 24) {
   const GptConfig config = model();
   const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
   const SampleSpec sample{.input = {config.seq_len}, .target = {config.seq_len}};
@@ -280,7 +281,8 @@ TEST(Layouts, PredictionEqualsMeasurement) {
     for (const int ranks : testing::sampled(std::array{4, 1, 2, 3, 8}, 4)) {
       for (const int zero : {0, 1, 2, 3}) {
         for (const int recompute : {0, 1, 2}) {
-          Layout layout{.ranks = ranks, .zero = zero, .recompute = recompute, .precision = Precision(mode)};
+          LayoutCase layout{
+              .ranks = ranks, .zero = zero, .recompute = recompute, .precision = Precision(mode)};
           if (ranks == 4) layout.group_min_bytes = 1 << 20;
           expect_predicted(layout);
         }
@@ -303,11 +305,11 @@ TEST(Layouts, PredictionEqualsMeasurementOfUnevenLayouts) {
 TEST(Layouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
   const testing::TemporaryFolder folder;
   const Outcome expected = run({}, 6);
-  const std::vector<Layout> chain = {{.ranks = 4, .zero = 3, .unsharded = true, .kept = true},
-                                     {.ranks = 2, .zero = 3, .kept = true},
-                                     {.ranks = 8, .zero = 2, .recompute = 1}};
+  const std::vector<LayoutCase> chain = {{.ranks = 4, .zero = 3, .unsharded = true, .kept = true},
+                                         {.ranks = 2, .zero = 3, .kept = true},
+                                         {.ranks = 8, .zero = 2, .recompute = 1}};
   std::int64_t step = 0;
-  for (const Layout& layout : chain) {
+  for (const LayoutCase& layout : chain) {
     Outcome outcome;
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       Engine engine(build_gpt(model()), comm, options_for(layout));

@@ -13,36 +13,40 @@ namespace {
 
 constexpr std::int64_t kGlobalBatch = 8, kSteps = 4, kSeqLen = 9, kVocab = 37;
 
-struct Layout {
+struct LayoutCase {
   int ranks = 1, zero = 0, recompute = 0;
-  PipelineOptions pipeline;
+  trireme::Layout pipeline;
   std::string to_string() const {
     return fmt::format("{} ranks, zero {}, recompute {}, {} stages, {}", ranks, zero, recompute,
-                       pipeline.stages, name(pipeline.schedule));
+                       pipeline.pipeline, name(pipeline.schedule));
+  }
+  trireme::Layout whole() const {
+    trireme::Layout all = pipeline;
+    all.zero = static_cast<ZeroStage>(zero);
+    all.recompute_every = recompute;
+    return all;
   }
 };
 
-const Layout kLayouts[] = {
+const LayoutCase kLayouts[] = {
     {.ranks = 2, .zero = 0},
     {.ranks = 4, .zero = 1, .recompute = 1},
     {.ranks = 4, .zero = 2},
     {.ranks = 4, .zero = 3, .recompute = 2},
-    {.ranks = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kGpipe}},
-    {.ranks = 4, .zero = 3, .pipeline = {.stages = 2}},
+    {.ranks = 2, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kGpipe}},
+    {.ranks = 4, .zero = 3, .pipeline = {.pipeline = 2}},
     {.ranks = 2,
      .recompute = 1,
-     .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
-    {.ranks = 4, .zero = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
+     .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
+    {.ranks = 4, .zero = 2, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
 
-EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
+EngineOptions options_for(PrecisionMode mode, const LayoutCase& layout) {
   EngineOptions options{.global_batch = kGlobalBatch,
                         .micro_batch = 1,
                         .seed = 3,
                         .optimizer = {.weight_decay = 0.1f},
                         .grad_clip = 0.5f,
-                        .zero = static_cast<ZeroStage>(layout.zero),
-                        .recompute_every = layout.recompute,
-                        .pipeline = layout.pipeline,
+                        .layout = layout.whole(),
                         .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}},
                         .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
@@ -65,7 +69,7 @@ class LlamaLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, b
             .tied = std::get<1>(GetParam())};
   }
 
-  static RunOutcome run(const Layout& layout) {
+  static RunOutcome run(const LayoutCase& layout) {
     return testing::run_as_predicted(
         {.blocks = std::make_shared<const BlockList>(build_llama(model())),
          .options = options_for(std::get<0>(GetParam()), layout),
@@ -81,7 +85,7 @@ class LlamaLayouts : public ::testing::TestWithParam<std::tuple<PrecisionMode, b
 TEST_P(LlamaLayouts, EveryLayoutGivesTheSameState) {
   const RunOutcome expected = run({});
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
-  for (const Layout& layout : kLayouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
+  for (const LayoutCase& layout : kLayouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, LlamaLayouts,

@@ -22,19 +22,19 @@ constexpr std::int64_t kTargets = kGlobalBatch * 16;
 const LossScaleConfig kDynamic{
     .kind = LossScaleConfig::Kind::kDynamic, .initial = 4096.0f, .growth_interval = 3};
 
-struct Layout {
+struct LayoutCase {
   PrecisionMode mode = PrecisionMode::kFp32;
   int ranks = 1;
   int zero = 0;
 };
 
-EngineOptions options_for(const Layout& layout, const LossScaleConfig& scale = kDynamic) {
+EngineOptions options_for(const LayoutCase& layout, const LossScaleConfig& scale = kDynamic) {
   return {.global_batch = kGlobalBatch,
           .micro_batch = kMicroBatch,
           .seed = 3,
           .optimizer = {.weight_decay = 0.1f},
           .grad_clip = 0.5f,
-          .zero = static_cast<ZeroStage>(layout.zero),
+          .layout = {.zero = static_cast<ZeroStage>(layout.zero)},
           .precision = Precision(layout.mode),
           .loss_scale = scale,
           .backend = &testing::poisoned_backend()};
@@ -66,7 +66,7 @@ struct Course {
   bool operator==(const Course&) const = default;
 };
 
-Course run(const Layout& layout, const LossScaleConfig& scale = kDynamic) {
+Course run(const LayoutCase& layout, const LossScaleConfig& scale = kDynamic) {
   Course course;
   run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
     Engine engine(build_gpt(model()), comm, options_for(layout, scale));
@@ -250,11 +250,12 @@ TEST_P(LossScaling, NoStepWaitsForTheDevice) {
   Backend backend = testing::poisoned_backend();
   backend.synchronize = counted_synchronize;
   backend.copy_to_host = counted_copy_to_host;
-  for (const Layout& layout : {Layout{GetParam()}, Layout{GetParam(), 2, 1}, Layout{GetParam(), 2, 3}}) {
+  for (const LayoutCase& layout :
+       {LayoutCase{GetParam()}, LayoutCase{GetParam(), 2, 1}, LayoutCase{GetParam(), 2, 3}}) {
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       EngineOptions options = options_for(layout);
       options.backend = &backend;
-      options.recompute_every = 1;
+      options.layout.recompute_every = 1;
       Engine engine(build_gpt(model()), comm, options);
       comm->barrier();
       num_waits = 0;

@@ -31,7 +31,7 @@ struct Case {
   }
 };
 
-struct Layout {
+struct LayoutCase {
   int ranks = 1, zero = 0, recompute = 0;
   std::string to_string() const {
     return fmt::format("{} ranks, zero {}, recompute {}", ranks, zero, recompute);
@@ -45,15 +45,15 @@ GptConfig model() {
   return config;
 }
 
-EngineOptions options_for(const Case& c, const Layout& layout) {
-  EngineOptions options{.global_batch = kGlobalBatch,
-                        .micro_batch = 2,
-                        .seed = 9,
-                        .optimizer = {.weight_decay = 0.1f},
-                        .grad_clip = 0.7f,
-                        .zero = static_cast<ZeroStage>(layout.zero),
-                        .recompute_every = layout.recompute,
-                        .precision = Precision(c.mode)};
+EngineOptions options_for(const Case& c, const LayoutCase& layout) {
+  EngineOptions options{
+      .global_batch = kGlobalBatch,
+      .micro_batch = 2,
+      .seed = 9,
+      .optimizer = {.weight_decay = 0.1f},
+      .grad_clip = 0.7f,
+      .layout = {.zero = static_cast<ZeroStage>(layout.zero), .recompute_every = layout.recompute},
+      .precision = Precision(c.mode)};
   if (c.override_attention) options.precision.override_op(OpKind::kAttention, PrecisionMode::kFp32);
   options.precision.grad_dtype = c.grad_dtype;
   if (c.mode == PrecisionMode::kFp16) {
@@ -93,7 +93,7 @@ Outcome outcome_of(Engine& engine, int skipped) {
 
 constexpr std::int64_t kSteps = 14;
 
-Outcome run(const Case& c, const Layout& layout, std::int64_t steps = kSteps) {
+Outcome run(const Case& c, const LayoutCase& layout, std::int64_t steps = kSteps) {
   Outcome outcome;
   run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
     Engine engine(build_gpt(model()), comm, options_for(c, layout));
@@ -114,9 +114,10 @@ TEST_P(MixedPrecision, EveryLayoutGivesTheSameState) {
     EXPECT_LT(expected.skipped, kSteps - 3);
   }
   // Every number of ranks, stage and way to recompute, and most pairs of them.
-  for (const Layout& layout :
-       {Layout{1, 0, 1}, Layout{1, 3, 2}, Layout{2, 0, 0}, Layout{2, 2, 1}, Layout{2, 3, 2}, Layout{4, 0, 2},
-        Layout{4, 1, 0}, Layout{4, 2, 2}, Layout{4, 3, 1}, Layout{8, 1, 1}, Layout{8, 3, 0}}) {
+  for (const LayoutCase& layout :
+       {LayoutCase{1, 0, 1}, LayoutCase{1, 3, 2}, LayoutCase{2, 0, 0}, LayoutCase{2, 2, 1},
+        LayoutCase{2, 3, 2}, LayoutCase{4, 0, 2}, LayoutCase{4, 1, 0}, LayoutCase{4, 2, 2},
+        LayoutCase{4, 3, 1}, LayoutCase{8, 1, 1}, LayoutCase{8, 3, 0}}) {
     EXPECT_TRUE(run(GetParam(), layout) == expected) << layout.to_string();
   }
 }
@@ -128,7 +129,7 @@ TEST(MixedPrecisionGrid, EveryCombinationInBf16GivesTheSameState) {
   for (const int ranks : {1, 2, 4, 8}) {
     for (const int zero : {0, 1, 2, 3}) {
       for (const int recompute : {0, 1, 2}) {
-        const Layout layout{.ranks = ranks, .zero = zero, .recompute = recompute};
+        const LayoutCase layout{.ranks = ranks, .zero = zero, .recompute = recompute};
         EXPECT_TRUE(run(bf16, layout, kManySteps) == expected) << layout.to_string();
       }
     }
@@ -142,8 +143,8 @@ TEST_P(MixedPrecision, ResumesUnderAnyLayout) {
   int skipped = 0;
   LossScaleState scale;
   Outcome outcome;
-  for (const Layout& layout :
-       {Layout{.ranks = 2, .zero = 3}, Layout{.ranks = 1}, Layout{.ranks = 4, .recompute = 1}}) {
+  for (const LayoutCase& layout :
+       {LayoutCase{.ranks = 2, .zero = 3}, LayoutCase{.ranks = 1}, LayoutCase{.ranks = 4, .recompute = 1}}) {
     const std::int64_t last = std::min<std::int64_t>(step + 5, kSteps);
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       Engine engine(build_gpt(model()), comm, options_for(GetParam(), layout));
@@ -171,9 +172,9 @@ TEST_P(MixedPrecision, PredictionEqualsMeasurement) {
   const GptConfig config = model();
   const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
   const SampleSpec sample{.input = {config.seq_len}, .target = {config.seq_len}};
-  for (const Layout& layout :
-       {Layout{}, Layout{.recompute = 1}, Layout{.ranks = 2, .zero = 1}, Layout{.ranks = 4, .zero = 3},
-        Layout{.ranks = 4, .zero = 2, .recompute = 2}}) {
+  for (const LayoutCase& layout :
+       {LayoutCase{}, LayoutCase{.recompute = 1}, LayoutCase{.ranks = 2, .zero = 1},
+        LayoutCase{.ranks = 4, .zero = 3}, LayoutCase{.ranks = 4, .zero = 2, .recompute = 2}}) {
     const EngineOptions options = options_for(GetParam(), layout);
     std::mutex mutex;
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
@@ -301,7 +302,7 @@ TEST(MixedPrecisionFp8, AModelWithoutFp8ProductsIsRefused) {
 
 // What counts as clipped is a matter of the histories, so every layout counts the same; each stage its own.
 TEST(MixedPrecisionFp8, ClippedOperandsAreCountedAlikeOnEveryLayout) {
-  const auto clipped = [](const Layout& layout) {
+  const auto clipped = [](const LayoutCase& layout) {
     std::vector<int> counts;
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       Engine engine(build_gpt(model()), comm, options_for({kFp8}, layout));

@@ -19,26 +19,34 @@ namespace {
 
 constexpr std::int64_t kGlobalBatch = 16, kMicroBatch = 2, kSteps = 6;
 
-struct Layout {
+struct LayoutCase {
   int ranks = 1, zero = 0, recompute = 0;
   bool accumulate_unsharded = false, keep_gathered = false;
   int threads = 1;
-  PipelineOptions pipeline;
+  trireme::Layout pipeline;
   std::string to_string() const {
     return fmt::format(
         "{} ranks, zero {}, recompute {}, unsharded {}, kept gathered {}, {} threads, {} stages, {}, {} "
         "chunk(s)",
-        ranks, zero, recompute, accumulate_unsharded, keep_gathered, threads, pipeline.stages,
+        ranks, zero, recompute, accumulate_unsharded, keep_gathered, threads, pipeline.pipeline,
         name(pipeline.schedule), pipeline.chunks);
+  }
+  trireme::Layout whole() const {
+    trireme::Layout all = pipeline;
+    all.zero = static_cast<ZeroStage>(zero);
+    all.recompute_every = recompute;
+    all.accumulate_unsharded = accumulate_unsharded;
+    all.keep_gathered = keep_gathered;
+    return all;
   }
 };
 
 // Two stages in every order of micro-batches.
-std::vector<PipelineOptions> pipelines() {
-  return {{.stages = 2, .schedule = PipelineSchedule::kGpipe},
-          {.stages = 2},
-          {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
-          {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}};
+std::vector<trireme::Layout> pipelines() {
+  return {{.pipeline = 2, .schedule = PipelineSchedule::kGpipe},
+          {.pipeline = 2},
+          {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
+          {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1}};
 }
 
 SampleSpec sample_spec() {
@@ -46,7 +54,7 @@ SampleSpec sample_spec() {
       .input = {testing::kTinyPixels, testing::kTinyPixels, 3}, .input_dtype = DType::kFloat32, .target = {}};
 }
 
-EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
+EngineOptions options_for(PrecisionMode mode, const LayoutCase& layout) {
   EngineOptions options{.threads = layout.threads,
                         .global_batch = kGlobalBatch,
                         .micro_batch = kMicroBatch,
@@ -56,11 +64,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
                                       .momentum = 0.9f,
                                       .nesterov = true},
                         .grad_clip = 5.0f,
-                        .zero = static_cast<ZeroStage>(layout.zero),
-                        .accumulate_unsharded = layout.accumulate_unsharded,
-                        .keep_gathered = layout.keep_gathered,
-                        .recompute_every = layout.recompute,
-                        .pipeline = layout.pipeline,
+                        .layout = layout.whole(),
                         .sample = sample_spec(),
                         .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) {
@@ -90,8 +94,8 @@ struct Outcome {
 using Visit = std::function<void(Engine&)>;
 
 // Trains and tells what came of it; `first` may restore state before, `last` save it after.
-Outcome run(PrecisionMode mode, const Layout& layout, std::int64_t steps = kSteps, const Visit& first = {},
-            const Visit& last = {}) {
+Outcome run(PrecisionMode mode, const LayoutCase& layout, std::int64_t steps = kSteps,
+            const Visit& first = {}, const Visit& last = {}) {
   Outcome outcome;
   run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
     Engine engine(build_resnet(testing::tiny_resnet_config()), comm, options_for(mode, layout));
@@ -120,24 +124,26 @@ TEST_P(ResNetLayouts, EveryLayoutGivesTheSameState) {
     EXPECT_GT(expected.skipped, 0);
     EXPECT_LT(expected.skipped, kSteps - 1);
   }
-  for (const Layout& layout :
-       {Layout{.ranks = 1, .recompute = 2}, Layout{.ranks = 1, .zero = 3}, Layout{.ranks = 1, .threads = 3},
-        Layout{.ranks = 2, .zero = 2, .recompute = 1}, Layout{.ranks = 4, .zero = 1},
-        Layout{.ranks = 4, .zero = 3, .recompute = 2},
-        Layout{.ranks = 4, .zero = 3, .accumulate_unsharded = true},
-        Layout{.ranks = 2, .zero = 3, .recompute = 1, .accumulate_unsharded = true, .keep_gathered = true},
-        Layout{.ranks = 4, .zero = 3, .keep_gathered = true}, Layout{.ranks = 8, .zero = 2}}) {
+  for (const LayoutCase& layout :
+       {LayoutCase{.ranks = 1, .recompute = 2}, LayoutCase{.ranks = 1, .zero = 3},
+        LayoutCase{.ranks = 1, .threads = 3}, LayoutCase{.ranks = 2, .zero = 2, .recompute = 1},
+        LayoutCase{.ranks = 4, .zero = 1}, LayoutCase{.ranks = 4, .zero = 3, .recompute = 2},
+        LayoutCase{.ranks = 4, .zero = 3, .accumulate_unsharded = true},
+        LayoutCase{
+            .ranks = 2, .zero = 3, .recompute = 1, .accumulate_unsharded = true, .keep_gathered = true},
+        LayoutCase{.ranks = 4, .zero = 3, .keep_gathered = true}, LayoutCase{.ranks = 8, .zero = 2}}) {
     EXPECT_TRUE(run(GetParam(), layout) == expected) << layout.to_string();
   }
 }
 
 TEST_P(ResNetLayouts, StagesGiveTheSameState) {
   const Outcome expected = run(GetParam(), {});
-  for (const PipelineOptions& pipeline : pipelines()) {
+  for (const trireme::Layout& pipeline : pipelines()) {
     for (const int data : {1, 2}) {
       for (const int zero : {0, 1, 2, 3}) {
         for (const int recompute : {0, 1}) {
-          const Layout layout{.ranks = 2 * data, .zero = zero, .recompute = recompute, .pipeline = pipeline};
+          const LayoutCase layout{
+              .ranks = 2 * data, .zero = zero, .recompute = recompute, .pipeline = pipeline};
           EXPECT_TRUE(run(GetParam(), layout) == expected) << layout.to_string();
         }
       }
@@ -147,18 +153,18 @@ TEST_P(ResNetLayouts, StagesGiveTheSameState) {
 
 // The units of a stage need not have statistics: those of this one end with the head alone.
 TEST_P(ResNetLayouts, AStageMayHaveNoStatistics) {
-  const Layout layout{.ranks = 4, .zero = 1, .pipeline = {.stages = 2, .cut = {4}}};
+  const LayoutCase layout{.ranks = 4, .zero = 1, .pipeline = {.pipeline = 2, .cut = {4}}};
   EXPECT_TRUE(run(GetParam(), layout) == run(GetParam(), {})) << layout.to_string();
 }
 
 TEST_P(ResNetLayouts, ResumesUnderAnotherLayout) {
   const Outcome expected = run(GetParam(), {});
-  const std::vector<Layout> layouts = {{.ranks = 2, .zero = 3},
-                                       {.ranks = 1},
-                                       {.ranks = 4, .zero = 1, .pipeline = pipelines()[2]},
-                                       {.ranks = 2, .pipeline = pipelines()[0]}};
+  const std::vector<LayoutCase> layouts = {{.ranks = 2, .zero = 3},
+                                           {.ranks = 1},
+                                           {.ranks = 4, .zero = 1, .pipeline = pipelines()[2]},
+                                           {.ranks = 2, .pipeline = pipelines()[0]}};
   for (std::size_t i = 0; i < layouts.size(); ++i) {
-    const Layout &writer = layouts[i], &reader = layouts[(i + 1) % layouts.size()];
+    const LayoutCase &writer = layouts[i], &reader = layouts[(i + 1) % layouts.size()];
     const testing::TemporaryFolder folder;
     LossScaleState scale;
     const Outcome half = run(GetParam(), writer, kSteps / 2, {}, [&](Engine& engine) {
@@ -179,10 +185,11 @@ TEST_P(ResNetLayouts, ResumesUnderAnotherLayout) {
 
 TEST_P(ResNetLayouts, MemoryIsAsPredicted) {
   const auto blocks = std::make_shared<const BlockList>(build_resnet(testing::tiny_resnet_config()));
-  for (const Layout& layout : {Layout{}, Layout{.ranks = 2, .zero = 3, .recompute = 2}, Layout{.ranks = 4},
-                               Layout{.ranks = 2, .recompute = 1, .pipeline = pipelines()[1]},
-                               Layout{.ranks = 4, .zero = 2, .pipeline = pipelines()[2]},
-                               Layout{.ranks = 4, .zero = 3, .recompute = 1, .pipeline = pipelines()[3]}}) {
+  for (const LayoutCase& layout :
+       {LayoutCase{}, LayoutCase{.ranks = 2, .zero = 3, .recompute = 2}, LayoutCase{.ranks = 4},
+        LayoutCase{.ranks = 2, .recompute = 1, .pipeline = pipelines()[1]},
+        LayoutCase{.ranks = 4, .zero = 2, .pipeline = pipelines()[2]},
+        LayoutCase{.ranks = 4, .zero = 3, .recompute = 1, .pipeline = pipelines()[3]}}) {
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       EngineOptions options = options_for(GetParam(), layout);
       options.data_cache_bytes = 100000;  // and a part of a block
@@ -245,7 +252,7 @@ TEST(RunningStatistics, MoveByAllMicroBatchesInGlobalOrder) {
     mean = 0.75 * mean + 0.25 * (a + b) / 2;
     variance = 0.9 * variance + 0.1 * (a - b) * (a - b) / 2;  // unbiased
   }
-  for (const Layout& layout : {Layout{}, Layout{.ranks = 2, .zero = 2}, Layout{.ranks = 4}}) {
+  for (const LayoutCase& layout : {LayoutCase{}, LayoutCase{.ranks = 2, .zero = 2}, LayoutCase{.ranks = 4}}) {
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       BlockList blocks;
       blocks.push_back(std::make_unique<Watcher>());

@@ -23,19 +23,19 @@ using Build = testing::BuildModel;
 // Micro-batches of three samples: shards of 2, 4 or 8 ranks begin inside of them.
 constexpr ChunkedJob kJob{.global_batch = 12, .micro_batch = 3, .steps = 2, .seq_len = 8};
 
-std::vector<PipelineOptions> pipelines() {
-  return {{.stages = 1},
-          {.stages = 2, .schedule = PipelineSchedule::kGpipe},
-          {.stages = 2, .schedule = PipelineSchedule::kOneForwardOneBackward},
-          {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
-          {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
-          {.stages = 4, .schedule = PipelineSchedule::kZeroBubbleH1}};
+std::vector<trireme::Layout> pipelines() {
+  return {{.pipeline = 1},
+          {.pipeline = 2, .schedule = PipelineSchedule::kGpipe},
+          {.pipeline = 2, .schedule = PipelineSchedule::kOneForwardOneBackward},
+          {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
+          {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+          {.pipeline = 4, .schedule = PipelineSchedule::kZeroBubbleH1}};
 }
 
 // Tensor ranks that share the sequence x data ranks x stages and their schedules x ZeRO x recompute.
 std::vector<Layout> all_layouts() {
   std::vector<Layout> all;
-  for (const PipelineOptions& pipeline : pipelines()) {
+  for (const trireme::Layout& pipeline : pipelines()) {
     for (const int tensor : {2, 4, 8}) {
       for (const int data : {1, 2, 4}) {
         for (const int zero : {0, 1, 2, 3}) {
@@ -84,10 +84,10 @@ const Layout kSome[] = {{.tensor = 4},
                         {.tensor = 8, .sequence = true},
                         {.tensor = 2, .data = 4, .zero = 2, .sequence = true},
                         {.tensor = 4, .data = 2, .zero = 3, .recompute = 2, .sequence = true},
-                        {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.stages = 2}, .sequence = true},
+                        {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.pipeline = 2}, .sequence = true},
                         {.tensor = 2, .inside = Recompute::kSelective, .sequence = true},
                         {.tensor = 4,
-                         .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+                         .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
                          .inside = Recompute::kSelective,
                          .sequence = true}};
 
@@ -184,7 +184,7 @@ TEST(SequenceLayouts, WhatCannotBeSharedIsRefused) {
     const VitConfig vit{
         .layers = 1, .hidden = 16, .heads = 2, .ffn = 32, .patch = 4, .image_size = 16, .tensor_chunks = 2};
     try {
-      const Engine engine(build_vit(vit), comm, {.tensor = 2, .sequence = true});
+      const Engine engine(build_vit(vit), comm, {.layout = {.tensor = 2, .sequence = true}});
       ADD_FAILURE() << "not refused";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("block 'embedding' has no rows of a sequence"),

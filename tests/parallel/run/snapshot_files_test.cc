@@ -99,7 +99,7 @@ TEST(SnapshotFiles, HaveRunningStatistics) {
       Engine engine(build_resnet(config), comm,
                     {.global_batch = 4,
                      .micro_batch = 2,
-                     .pipeline = {.stages = stages},
+                     .layout = {.pipeline = stages},
                      .sample = SampleSpec{.input = {kTinyPixels, kTinyPixels, 3},
                                           .input_dtype = DType::kFloat32,
                                           .target = {}},

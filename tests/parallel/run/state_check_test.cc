@@ -26,8 +26,7 @@ EngineOptions options_for(const Job& job, const GptConfig& config) {
   return {.global_batch = kGlobalBatch,
           .micro_batch = 1,
           .seed = 5,
-          .zero = job.zero,
-          .pipeline = {.stages = job.stages},
+          .layout = {.pipeline = job.stages, .zero = job.zero},
           .sample = SampleSpec{.input = {config.seq_len}, .target = {config.seq_len}},
           .precision = Precision(job.mode),
           .verify_state = true};

@@ -23,7 +23,8 @@ TEST(StepPhases, AddUpToNoMoreThanTheStep) {
   const GptConfig config = testing::tiny_gpt_config();
   const BatchSource source = testing::token_source(config.vocab, config.seq_len, 0);
   run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
-    Engine engine(build_gpt(config), comm, {.global_batch = 4, .micro_batch = 1, .recompute_every = 1});
+    Engine engine(build_gpt(config), comm,
+                  {.global_batch = 4, .micro_batch = 1, .layout = {.recompute_every = 1}});
     for (int step = 0; step < 3; ++step) {
       const auto start = Clock::now();
       const StepResult result = engine.step(source, 4 * config.seq_len, 1e-3);

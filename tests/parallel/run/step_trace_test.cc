@@ -63,7 +63,7 @@ TEST(StepTrace, TellsWaitingFromWork) {
     Engine engine(build_gpt(config), comm,
                   {.global_batch = 2,
                    .micro_batch = 1,
-                   .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+                   .layout = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
                    .sample = SampleSpec{.input = {config.seq_len}, .target = {config.seq_len}}});
     const StepTrace trace(engine);
     engine.step(testing::token_source(config.vocab, config.seq_len, 0), 2 * config.seq_len, 1e-3);

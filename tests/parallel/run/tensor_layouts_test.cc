@@ -21,20 +21,20 @@ using Build = testing::BuildModel;
 
 constexpr ChunkedJob kJob{.global_batch = 8, .micro_batch = 1, .steps = 3, .seq_len = 9};
 
-std::vector<PipelineOptions> pipelines() {
-  return {{.stages = 1},
-          {.stages = 2, .schedule = PipelineSchedule::kGpipe},
-          {.stages = 2, .schedule = PipelineSchedule::kOneForwardOneBackward},
-          {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
-          {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
-          {.stages = 3, .schedule = PipelineSchedule::kZeroBubbleH1},
-          {.stages = 4, .schedule = PipelineSchedule::kOneForwardOneBackward}};
+std::vector<trireme::Layout> pipelines() {
+  return {{.pipeline = 1},
+          {.pipeline = 2, .schedule = PipelineSchedule::kGpipe},
+          {.pipeline = 2, .schedule = PipelineSchedule::kOneForwardOneBackward},
+          {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2},
+          {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+          {.pipeline = 3, .schedule = PipelineSchedule::kZeroBubbleH1},
+          {.pipeline = 4, .schedule = PipelineSchedule::kOneForwardOneBackward}};
 }
 
 // Tensor ranks x data ranks x stages and their schedules x ZeRO x recompute, up to eight ranks.
 std::vector<Layout> all_layouts() {
   std::vector<Layout> all;
-  for (const PipelineOptions& pipeline : pipelines()) {
+  for (const trireme::Layout& pipeline : pipelines()) {
     for (const int tensor : {1, 2, 4, 8}) {
       for (const int data : {1, 2, 3, 4}) {
         for (const int zero : {0, 1, 2, 3}) {
@@ -74,11 +74,11 @@ const Layout kSome[] = {
     {.tensor = 8},
     {.tensor = 2, .data = 4, .zero = 2},
     {.tensor = 4, .data = 2, .zero = 3, .recompute = 2},
-    {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.stages = 2}},
-    {.tensor = 2, .recompute = 1, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}},
+    {.tensor = 2, .data = 2, .zero = 1, .pipeline = {.pipeline = 2}},
+    {.tensor = 2, .recompute = 1, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1}},
     {.tensor = 2, .inside = Recompute::kSelective},
     {.tensor = 4,
-     .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
+     .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1},
      .inside = Recompute::kSelective}};
 
 void TensorLayouts::check(const Build& build) {

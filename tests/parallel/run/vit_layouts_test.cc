@@ -17,40 +17,47 @@ namespace {
 
 constexpr std::int64_t kGlobalBatch = 8, kSteps = 3, kPixels = 12, kClasses = 5;
 
-struct Layout {
+struct LayoutCase {
   int ranks = 1, zero = 0, recompute = 0, threads = 1;
-  PipelineOptions pipeline;
+  trireme::Layout pipeline;
   int tensor = 1;
   std::string to_string() const {
     return fmt::format("{} ranks, {} of them tensor ranks, zero {}, recompute {}, {} stages, {}", ranks,
-                       tensor, zero, recompute, pipeline.stages, name(pipeline.schedule));
+                       tensor, zero, recompute, pipeline.pipeline, name(pipeline.schedule));
+  }
+  trireme::Layout whole() const {
+    trireme::Layout all = pipeline;
+    all.zero = static_cast<ZeroStage>(zero);
+    all.recompute_every = recompute;
+    all.tensor = tensor;
+    return all;
   }
 };
 
-const Layout kLayouts[] = {
+const LayoutCase kLayouts[] = {
     {.ranks = 2, .zero = 0},
     {.threads = 3},
     {.ranks = 4, .zero = 1, .recompute = 1},
     {.ranks = 4, .zero = 2},
     {.ranks = 4, .zero = 3, .recompute = 2},
-    {.ranks = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kGpipe}},
-    {.ranks = 4, .zero = 3, .pipeline = {.stages = 2}},
+    {.ranks = 2, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kGpipe}},
+    {.ranks = 4, .zero = 3, .pipeline = {.pipeline = 2}},
     {.ranks = 2,
      .recompute = 1,
-     .pipeline = {.stages = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
-    {.ranks = 4, .zero = 2, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
+     .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
+    {.ranks = 4, .zero = 2, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
 
 // Of models in kChunks tensor chunks.
 constexpr int kChunks = 4;
-const Layout kTensorLayouts[] = {
+const LayoutCase kTensorLayouts[] = {
     {.ranks = 2, .zero = 3},
     {.ranks = 4, .tensor = 4},
     {.ranks = 4, .zero = 2, .recompute = 2, .tensor = 2},
-    {.ranks = 4, .recompute = 1, .pipeline = {.stages = 2}, .tensor = 2},
+    {.ranks = 4, .recompute = 1, .pipeline = {.pipeline = 2}, .tensor = 2},
     {.ranks = 8, .zero = 3, .tensor = 4},
-    {.ranks = 4, .pipeline = {.stages = 2, .schedule = PipelineSchedule::kZeroBubbleH1}, .tensor = 2}};
+    {.ranks = 4, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1}, .tensor = 2}};
 
-EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
+EngineOptions options_for(PrecisionMode mode, const LayoutCase& layout) {
   EngineOptions options{
       .threads = layout.threads,
       .global_batch = kGlobalBatch,
@@ -58,10 +65,7 @@ EngineOptions options_for(PrecisionMode mode, const Layout& layout) {
       .seed = 3,
       .optimizer = {.weight_decay = 0.1f},
       .grad_clip = 0.5f,
-      .zero = static_cast<ZeroStage>(layout.zero),
-      .recompute_every = layout.recompute,
-      .pipeline = layout.pipeline,
-      .tensor = layout.tensor,
+      .layout = layout.whole(),
       .sample = SampleSpec{.input = {kPixels, kPixels, 3}, .input_dtype = DType::kFloat32, .target = {}},
       .precision = Precision(mode)};
   if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
@@ -100,7 +104,8 @@ BlockList build(const std::string& model, float dropout) {
 
 using testing::RunOutcome;
 
-RunOutcome run_on(const Layout& layout, const std::string& model, PrecisionMode mode, float dropout = 0.1f) {
+RunOutcome run_on(const LayoutCase& layout, const std::string& model, PrecisionMode mode,
+                  float dropout = 0.1f) {
   return testing::run_as_predicted(
       {.blocks = std::make_shared<const BlockList>(build(model, dropout)),
        .options = options_for(mode, layout),
@@ -113,13 +118,13 @@ RunOutcome run_on(const Layout& layout, const std::string& model, PrecisionMode 
 
 class VitLayouts : public ::testing::TestWithParam<std::tuple<const char*, PrecisionMode>> {
  protected:
-  static RunOutcome run(const Layout& layout) {
+  static RunOutcome run(const LayoutCase& layout) {
     return run_on(layout, std::get<0>(GetParam()), std::get<1>(GetParam()));
   }
-  static void check(std::span<const Layout> layouts) {
+  static void check(std::span<const LayoutCase> layouts) {
     const RunOutcome expected = run({});
     EXPECT_TRUE(std::isfinite(expected.eval_loss));
-    for (const Layout& layout : layouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
+    for (const LayoutCase& layout : layouts) EXPECT_TRUE(run(layout) == expected) << layout.to_string();
   }
 };
 
