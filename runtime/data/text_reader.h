@@ -21,7 +21,7 @@ enum class TextFlaw : std::uint8_t {
   kBinary,      // NUL bytes, or an archive or document by its first bytes
   kUtf16,       // UTF-16 or UTF-32, with a mark or without
   kPointer,     // what Git LFS has in place of a file
-  kJson,        // JSON records: lines of objects, or a list of them (see json_records.h)
+  kJson,        // JSON: lines of values, an object or a list (see json_records.h)
   kFolderLink,  // a link to a folder
   kFileLink,    // a link to a file outside of the folder ([Note: folders of strangers])
 };

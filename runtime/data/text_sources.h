@@ -47,8 +47,8 @@ struct FindTextOptions {
 
 /// Takes files as they are given and walks folders recursively, leaving out names that begin with a dot,
 /// links to folders, links to files outside of the folder, and everything below `exclude`. A file that is
-/// reached twice, by whatever links, counts once. Files of a folder that are no text in UTF-8, or JSON
-/// records, are left out and counted; files that are named are refused then, but for empty ones. Throws
+/// reached twice, by whatever links, counts once. Files of a folder that are no text in UTF-8, or JSON,
+/// are left out and counted; files that are named are refused then, but for empty ones. Throws
 /// Error(kInvalidInput) naming an input that is missing, unreadable or refused, with what to do.
 TextSources find_text(const FindTextOptions& options);
 
