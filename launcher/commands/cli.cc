@@ -26,6 +26,7 @@
 #include "launcher/host/error_report.h"
 #include "launcher/host/exit_code.h"
 #include "launcher/host/thread_stacks.h"
+#include "runtime/base/lines_error.h"
 
 namespace trireme {
 namespace {
@@ -88,7 +89,8 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   } catch (const CLI::Success& request) {  // --help, --version
     return app.exit(request);
   } catch (const CLI::ParseError& error) {
-    report_error(fmt::format("{}\nRun `trireme --help`, or a command with --help.", error.what()));
+    report_error(LinesError(ErrorCode::kInvalidInput,
+                            {error.what(), "Run `trireme --help`, or a command with --help."}));
     return as_int(ExitCode::kBadInput);
   }
   const int code = as_int(chosen(launch));
@@ -100,6 +102,7 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
 
 int run_command_line(int argc, const char* const* argv) noexcept {
   int rank = -1;  // to be named in messages: only when there are several
+  const std::runtime_error out_of_memory("the host is out of memory");  // while there is some
   try {
     const LaunchEnvironment launch = read_launch_environment();
     if (launch.num_ranks > 1) rank = launch.rank;
@@ -111,18 +114,18 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of sizes is an error of its write then
     return parse_and_run(argc, argv, launch);
   } catch (const Error& error) {
-    report_error(error.what(), rank);
+    report_error(error, rank);
     return as_int(exit_code(error.code()));
   } catch (const std::filesystem::filesystem_error& failure) {
     const Error error = as_error(failure);
-    report_error(error.what(), rank);
+    report_error(error, rank);
     return as_int(exit_code(error.code()));
   } catch (const std::bad_alloc&) {
-    report_error("the host is out of memory", rank);
+    report_error(out_of_memory, rank);
   } catch (const std::exception& error) {
-    report_error(error.what(), rank);
+    report_error(error, rank);
   } catch (...) {
-    report_error("unknown failure", rank);
+    report_error(std::runtime_error("unknown failure"), rank);
   }
   return as_int(ExitCode::kFailed);
 }

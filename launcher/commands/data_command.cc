@@ -32,7 +32,7 @@ struct TextArguments {
   bool as_text = false;
 };
 
-constexpr const char* kAsTextHelp = "Take JSON records for text, braces and keys included";
+constexpr const char* kAsTextHelp = "Take JSON for text, braces and keys included";
 
 /// Trains a vocabulary on the inputs. Returns the model's path, in the output folder.
 std::string train_tokenizer(const TextArguments& arguments, const PrepareTextOptions& options) {

@@ -7,6 +7,7 @@
 
 #include "launcher/report/field_keys.h"
 #include "runtime/base/log.h"
+#include "runtime/base/terminal_text.h"
 
 namespace trireme {
 namespace {
@@ -20,7 +21,7 @@ void LeftOut::gather(Communicator& comm, const std::vector<const Dataset*>& data
   for (const Dataset* dataset : datasets) {
     if (dataset == nullptr) continue;
     for (const std::string& reason : dataset->left_out()) {
-      if (!reasons_.contains(reason)) mine += reason + "\n";
+      if (!reasons_.contains(terminal_line(reason))) mine += terminal_line(reason) + "\n";
     }
   }
   if (std::ranges::max(comm.all_gather_value(mine.size())) == 0) return;

@@ -113,7 +113,7 @@ void check_same_arithmetic(Communicator& comm, const BitFacts& mine) {
     hosts.push_back(json.at("host").get<std::string>());
   }
   const std::string difference = describe_different_ranks(all, hosts);
-  if (!difference.empty()) throw AgreedError(ErrorCode::kInvalidInput, difference);
+  if (!difference.empty()) throw AgreedError(ErrorCode::kInvalidInput, split_lines(difference));
 }
 
 std::vector<std::string> describe_changes(const BitFacts& before, const BitFacts& now) {

@@ -5,22 +5,22 @@
 #include <system_error>
 
 #include "launcher/report/field_keys.h"
-#include "runtime/base/terminal_text.h"
+#include "runtime/base/lines_error.h"
 
 namespace trireme {
 
-void report_error(std::string_view message, int rank) noexcept {
+void report_error(const std::exception& error, int rank) noexcept {
   std::string text;
+  const char* message = error.what();
   try {
-    text = terminal_text(with_keys(message));
-    message = text;
+    text = with_keys(shown_message(error));
+    message = text.c_str();
   } catch (...) {  // no memory: as it is
   }
-  const int length = static_cast<int>(message.size());
   if (rank >= 0) {
-    std::fprintf(stderr, "trireme: error: rank %d: %.*s\n", rank, length, message.data());
+    std::fprintf(stderr, "trireme: error: rank %d: %s\n", rank, message);
   } else {
-    std::fprintf(stderr, "trireme: error: %.*s\n", length, message.data());
+    std::fprintf(stderr, "trireme: error: %s\n", message);
   }
   std::fflush(stderr);
 }

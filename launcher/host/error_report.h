@@ -1,6 +1,7 @@
 // The one form in which the program says what went wrong: "trireme: error: ..." on standard error.
 #pragma once
 
+#include <exception>
 #include <filesystem>
 #include <string_view>
 
@@ -11,8 +12,8 @@ namespace trireme {
 /// Begins every such line.
 inline constexpr std::string_view kErrorPrefix = "trireme: error: ";
 
-/// `rank` >= 0 names the rank that speaks.
-void report_error(std::string_view message, int rank = -1) noexcept;
+/// `rank` >= 0 names the rank that speaks. The message is shown in one line, but for that of a LinesError.
+void report_error(const std::exception& error, int rank = -1) noexcept;
 
 /// An error of the standard library about a path, in the program's words:
 /// "cannot use data/x: File name too long", with both paths where there are two: kInvalidInput where another

@@ -147,11 +147,15 @@ HttpAnswer HttpServer::Server::ask(MHD_Connection* connection, const char* path,
   connections.asked(socket_of(connection), Clock::now());
   const bool is_head = method == MHD_HTTP_METHOD_HEAD;
   if (method != MHD_HTTP_METHOD_GET && !is_head) return {.status = MHD_HTTP_METHOD_NOT_ALLOWED};
-  const unsigned refusal = refusal_of(origin_of(connection), socket.host(), socket.is_loopback());
+  const std::optional<RequestTarget> target = parse_target(path);
+  if (!target) return {.status = MHD_HTTP_BAD_REQUEST, .body = "The target is no path.\n"};
+  RequestOrigin origin = origin_of(connection);
+  origin.authority = target->authority;
+  const unsigned refusal = refusal_of(origin, socket.host(), socket.is_loopback());
   if (refusal != 0) return {.status = refusal, .body = "This server has another name or origin.\n"};
   const char* after = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
   if (after == nullptr) after = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "after");
-  HttpAnswer given = options.answer({.path = path, .after = after == nullptr ? "" : after});
+  HttpAnswer given = options.answer({.path = target->path, .after = after == nullptr ? "" : after});
   if (is_head) given.next = nullptr;
   if (given.next && streams.size() >= options.max_streams)
     return {.status = MHD_HTTP_SERVICE_UNAVAILABLE, .body = "As many follow already as may.\n"};

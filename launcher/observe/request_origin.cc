@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <optional>
 
 namespace trireme {
 namespace {
@@ -49,14 +48,27 @@ bool is_loopback_host(const std::string& host) {
 
 }  // namespace
 
+std::optional<RequestTarget> parse_target(std::string_view target) {
+  constexpr std::string_view kScheme = "http://";
+  if (target.starts_with('/')) return RequestTarget{.authority = {}, .path = std::string(target)};
+  if (!equal_names(target.substr(0, kScheme.size()), kScheme)) return std::nullopt;
+  target.remove_prefix(kScheme.size());
+  const std::size_t slash = std::min(target.find('/'), target.size());
+  if (slash == 0) return std::nullopt;
+  const std::string_view path = target.substr(slash);
+  return RequestTarget{.authority = std::string(target.substr(0, slash)),
+                       .path = path.empty() ? "/" : std::string(path)};
+}
+
 unsigned refusal_of(const RequestOrigin& request, std::string_view listened, bool loopback) {
   if (request.hosts.size() != 1) return kBadRequest;
-  const auto host = host_of(request.hosts.front());
+  const std::string& named = request.authority.empty() ? request.hosts.front() : request.authority;
+  const auto host = host_of(named);
   if (!host) return kBadRequest;
   if (loopback && !is_loopback_host(*host) && !equal_names(*host, listened)) return kMisdirected;
   const bool own_pages = std::ranges::all_of(request.origins, [&](std::string_view origin) {
     const std::size_t scheme = origin.find("://");
-    return scheme != std::string_view::npos && equal_names(origin.substr(scheme + 3), request.hosts.front());
+    return scheme != std::string_view::npos && equal_names(origin.substr(scheme + 3), named);
   });
   return own_pages ? 0 : kForbidden;
 }

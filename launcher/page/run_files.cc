@@ -43,6 +43,23 @@ std::string text_within(const fs::path& folder, const std::string& name, std::si
   return text.str();
 }
 
+std::string last_lines_within(const fs::path& folder, const std::string& name, std::size_t max_bytes) {
+  const auto path = file_within(folder, name);
+  std::error_code error;
+  const std::uintmax_t bytes = path ? fs::file_size(*path, error) : 0;
+  if (bytes == 0 || error) return {};
+  std::string text(std::min<std::uintmax_t>(bytes, max_bytes), '\0');
+  std::ifstream file(*path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(bytes - text.size()));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (bytes > max_bytes) {
+    const std::size_t end = text.find('\n');
+    text.erase(0, end == std::string::npos ? end : end + 1);
+  }
+  return text;
+}
+
 std::vector<fs::path> runs_at(const std::string& argument) {
   if (is_run(argument)) return {argument};
   std::vector<fs::path> inside;

@@ -16,6 +16,10 @@ std::optional<std::filesystem::path> file_within(const std::filesystem::path& fo
 /// Its text; empty where there is none, or where it is longer than `max_bytes`.
 std::string text_within(const std::filesystem::path& folder, const std::string& name, std::size_t max_bytes);
 
+/// Its last whole lines, of at most `max_bytes`.
+std::string last_lines_within(const std::filesystem::path& folder, const std::string& name,
+                              std::size_t max_bytes);
+
 /// As many runs as one page compares.
 inline constexpr std::size_t kMaxRuns = 64;
 

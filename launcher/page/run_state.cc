@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxFileBytes = 1 << 20;
+constexpr std::size_t kMaxHistoryBytes = 64 << 10;  // a supervisor writes some 500 bytes an attempt
 
 /// Unix time at which a file or folder was last written; 0 where there is none.
 std::int64_t written_s(const fs::path& path) {
@@ -89,7 +90,7 @@ void add_supervisor_line(const Json& line, Json& events) {
 }
 
 void add_supervisor(const fs::path& folder, Json& events) {
-  std::istringstream lines(text_within(folder, "supervisor.jsonl", kMaxFileBytes));
+  std::istringstream lines(last_lines_within(folder, "supervisor.jsonl", kMaxHistoryBytes));
   for (std::string text; std::getline(lines, text);) {
     const Json line = parse_small_json<Json>(text);
     if (line.is_object()) add_supervisor_line(line, events);
@@ -154,6 +155,13 @@ Json run_config(const fs::path& folder) {
     }
   }
   return config;
+}
+
+RunFiles run_files(const fs::path& folder) {
+  RunFiles files;
+  for (const char* name : {"metrics.jsonl", "summary.json", "config.toml", "supervisor.jsonl", "checkpoints"})
+    files.push_back(FileIdentity::of(folder / name));
+  return files;
 }
 
 Json run_state(const RunReader& reader) {

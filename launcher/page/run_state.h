@@ -4,16 +4,23 @@
 
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/page/run_reader.h"
+#include "runtime/base/file_identity.h"
 
 namespace trireme {
 
 /// {"status", "step", "steps", "written", "events", "ranks", "last", "summary"}; what a run does not say is
 /// absent. Status is "waiting" (no line yet), "running", or that of summary.json. Files that are damaged
-/// count as absent.
+/// count as absent. Of a supervisor's history the newest 64 KiB count.
 nlohmann::ordered_json run_state(const RunReader& reader);
+
+/// The files that run_state() depends on. While they are the same, so is the state.
+using RunFiles = std::vector<std::optional<FileIdentity>>;
+RunFiles run_files(const std::filesystem::path& folder);
 
 /// Keys of config.toml with their values as they stand there: {"train.steps": "100"}.
 nlohmann::ordered_json run_config(const std::filesystem::path& folder);

@@ -13,11 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string one_line(std::string text) {
-  std::ranges::replace(text, '\n', ' ');
-  return text;
-}
-
 /// " label value unit" where the run says it.
 void add_figure(std::string& text, const Json& last, const char* field, const char* label, const char* unit) {
   if (!last.contains(field) || !last[field].is_number()) return;
@@ -51,7 +46,8 @@ std::string phase_line(const Json& last) {
   std::string text;
   for (const auto& [field, value] : last.items()) {
     if (field.starts_with(kPrefix) && value.is_number())
-      text += fmt::format("  {} {:.2f}", field.substr(kPrefix.size()), kMsPerSecond * value.get<double>());
+      text += fmt::format("  {} {:.2f}", terminal_line(field.substr(kPrefix.size())),
+                          kMsPerSecond * value.get<double>());
   }
   return text.empty() ? text : "phases, ms:" + text + "\n";
 }
@@ -61,7 +57,8 @@ std::string phase_line(const Json& last) {
 std::string top_text(const std::string& name, const Json& state, std::int64_t now_s) {
   const Json& last = state.at("last");
   const std::int64_t step = state.at("step");
-  std::string text = fmt::format("{}  {}  step {}", one_line(name), one_line(state.at("status")), step);
+  std::string text = fmt::format("{}  {}  step {}", terminal_line(name),
+                                 terminal_line(state.at("status").get<std::string>()), step);
   if (state.contains("steps")) text += fmt::format("/{}", state["steps"].get<std::int64_t>());
   if (step > 0)
     text += fmt::format("  last line {} s ago",
@@ -83,9 +80,9 @@ std::string top_text(const std::string& name, const Json& state, std::int64_t no
   const Json& events = state.at("events");
   constexpr std::size_t kMaxEvents = 5;
   for (std::size_t i = events.size() - std::min(events.size(), kMaxEvents); i < events.size(); ++i)
-    text += fmt::format("  {}: {}\n", events[i]["kind"].get<std::string>(),
-                        one_line(events[i]["text"].get<std::string>()));
-  return terminal_text(text);
+    text += fmt::format("  {}: {}\n", terminal_line(events[i]["kind"].get<std::string>()),
+                        terminal_line(events[i]["text"].get<std::string>()));
+  return text;
 }
 
 }  // namespace trireme

@@ -12,7 +12,6 @@
 #include "launcher/page/page_html.h"
 #include "launcher/page/run_files.h"
 #include "launcher/page/run_json.h"
-#include "launcher/page/run_state.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -90,6 +89,7 @@ void Watch::tell(const std::string& kind, const std::string& data) {
 void Watch::look() {
   if (std::chrono::steady_clock::now() - searched_ >= search_every_) search();
   for (std::size_t i = 0; i < runs_.size(); ++i) {
+    RunFiles files = run_files(runs_[i].reader.folder());
     const RunReader::News news = runs_[i].reader.poll();
     if (news.anew) {
       tell("reset", "{}");
@@ -98,6 +98,8 @@ void Watch::look() {
       for (const MetricsLine& line : news.lines) rows.push_back(row_json(line));
       tell("rows", dump_json({{"run", i}, {"rows", std::move(rows)}}));
     }
+    if (files == runs_[i].files && !news.anew && news.lines.empty()) continue;
+    runs_[i].files = std::move(files);
     const Json state = run_state(runs_[i].reader);
     std::string text = dump_json(state);
     if (text == runs_[i].state) continue;

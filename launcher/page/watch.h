@@ -11,6 +11,7 @@
 
 #include "launcher/observe/http_server.h"
 #include "launcher/page/run_reader.h"
+#include "launcher/page/run_state.h"
 
 namespace trireme {
 
@@ -49,6 +50,7 @@ class Watch {
   struct Run {
     RunReader reader;
     std::string name, state;  // the state that was told last
+    RunFiles files = {};      // when it was read
   };
   const std::vector<std::string> arguments_;
   const std::chrono::milliseconds search_every_;

@@ -218,7 +218,7 @@ void PartnerCopy::give_up() {
       log_warning(fmt::format(
           "checkpoint.partner: the checkpoint of step {} was not copied into the memory of hosts: {}. "
           "Training goes on; each checkpoint is tried again, without another warning",
-          step, error.what()));
+          step, error.one_line()));
   }
   has_warned_ = true;
   // On one rank it may be in place already, without the others no use.

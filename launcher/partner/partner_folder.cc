@@ -12,6 +12,7 @@
 #include "runtime/base/allocator.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
+#include "runtime/base/folder_bytes.h"
 #include "runtime/base/log.h"
 #include "runtime/base/private_folder.h"
 #include "runtime/checkpoint/hash.h"
@@ -60,17 +61,6 @@ void remove_with_files(const fs::path& path) {
 
 bool is_unfinished(const fs::path& path) {
   return path.filename().string().starts_with('.');
-}
-
-std::uintmax_t bytes_below(const fs::path& folder) {
-  std::uintmax_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator file(folder, error), end; !error && file != end;
-       file.increment(error)) {
-    std::error_code ignored;
-    if (file->is_regular_file(ignored)) bytes += file->file_size(ignored);
-  }
-  return bytes;
 }
 
 }  // namespace

@@ -215,7 +215,7 @@ bool PartnerRestore::assemble(const std::string& save) {
     return true;
   } catch (const AgreedError& error) {
     failure_ = fmt::format("the checkpoint of step {} in the memory of {} cannot be brought together: {}",
-                           saved.header.step, describe(saved), error.what());
+                           saved.header.step, describe(saved), error.one_line());
     if (ring_.comm->rank() == 0) log_warning(failure_ + "; " + ring_.folder.describe_room());
     clear();
     return false;

@@ -5,24 +5,11 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_bytes.h"
 
 namespace trireme {
-namespace {
 
 namespace fs = std::filesystem;
-
-std::uintmax_t bytes_of(const fs::path& folder) {
-  std::uintmax_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    std::error_code gone;
-    if (const std::uintmax_t size = entry->file_size(gone); !gone) bytes += size;
-  }
-  return bytes;
-}
-
-}  // namespace
 
 void check_room_for_checkpoint(const fs::path& checkpoints) {
   std::error_code error;
@@ -31,13 +18,13 @@ void check_room_for_checkpoint(const fs::path& checkpoints) {
   for (fs::directory_iterator entry(checkpoints, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.starts_with(".tmp-")) remains += bytes_of(entry->path());
+    if (name.starts_with(".tmp-")) remains += bytes_below(entry->path());
     if (name.starts_with("step-") && entry->path() > newest) newest = entry->path();
   }
   if (newest.empty()) return;
   const fs::space_info space = fs::space(checkpoints, error);
   if (error) return;
-  const std::uintmax_t needed = bytes_of(newest);
+  const std::uintmax_t needed = bytes_below(newest);
   if (space.available + remains < needed)
     throw Error(ErrorCode::kRuntime, "the disk of {} has {} bytes free, and a checkpoint takes {}",
                 checkpoints.string(), space.available, needed);

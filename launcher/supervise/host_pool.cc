@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "runtime/base/error.h"
+#include "runtime/base/lines_error.h"
 
 namespace trireme {
 namespace {
@@ -73,11 +73,13 @@ void HostPool::examine(Strictness strictness) {
   take_answers(probe);
   if (strictness == Strictness::kLeaveOut) return;
   const std::string missing = describe_missing();
-  TRIREME_CHECK(
-      missing.empty(),
-      "--hosts {}: not every host can be used{}\nput it right, or take the host out of the file; all hosts "
-      "need the same build, libraries and kind of processor, at the same path",
-      options_.file.string(), missing);
+  if (missing.empty()) return;
+  throw LinesError(
+      ErrorCode::kInvalidInput,
+      split_lines(fmt::format(
+          "--hosts {}: not every host can be used{}\nput it right, or take the host out of the file; all "
+          "hosts need the same build, libraries and kind of processor, at the same path",
+          options_.file.string(), missing)));
 }
 
 std::vector<std::string> HostPool::missing(const std::vector<Host>& hosts) const {

@@ -21,6 +21,7 @@
 #include "launcher/train/rank_hosts.h"
 #include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
+#include "runtime/base/terminal_text.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/writer_mark.h"
 
@@ -52,7 +53,7 @@ bool says_that_it_ends(const std::string& words) {
 }
 
 void say(const std::string& text) {
-  fmt::print(stderr, "trireme run: {}\n", text);
+  fmt::print(stderr, "trireme run: {}\n", terminal_text(text));
 }
 
 /// Shows what is new in a file.

@@ -23,14 +23,14 @@ StageOutcome attempt(const std::function<void()>& stage) {
     stage();
     return {};
   } catch (const Error& error) {
-    return {error.code(), error.what()};
+    return {error.code(), shown_message(error)};
   } catch (const std::filesystem::filesystem_error& failure) {
     const Error error = as_error(failure);
-    return {error.code(), error.what()};
+    return {error.code(), shown_message(error)};
   } catch (const std::bad_alloc&) {
     return {ErrorCode::kOutOfMemory, "the host is out of memory"};
   } catch (const std::exception& error) {
-    return {ErrorCode::kRuntime, error.what()};
+    return {ErrorCode::kRuntime, shown_message(error)};
   }
 }
 
@@ -65,7 +65,7 @@ void run_stage(Communicator& comm, const std::function<void()>& stage) {
       text += fmt::format("ranks {}: {}", format_ranks(ranks), message);
     }
   }
-  throw AgreedError(**first, text);
+  throw AgreedError(**first, split_lines(text));
 }
 
 void check_same_config(Communicator& comm, const std::string& resolved) {
@@ -73,8 +73,8 @@ void check_same_config(Communicator& comm, const std::string& resolved) {
   if (difference.empty()) return;
   throw AgreedError(
       ErrorCode::kInvalidInput,
-      "the configuration differs between ranks; give all of them the same job file and --set:\n" +
-          difference);
+      split_lines("the configuration differs between ranks; give all of them the same job file and --set:\n" +
+                  difference));
 }
 
 void check_same_data(Communicator& comm, const std::string& fingerprint) {
@@ -88,11 +88,11 @@ void check_same_data(Communicator& comm, const std::string& fingerprint) {
   if (others.empty()) return;
   throw AgreedError(
       ErrorCode::kInvalidInput,
-
-      "the data differs between machines: rank {} reads\n{}and rank 0 reads\n{}give every "
-      "machine the same files{}",
-      others[0], all[static_cast<std::size_t>(others[0])], all[0],
-      others.size() > 1 ? fmt::format(" (ranks {} have others, too)", format_ranks(others)) : "");
+      split_lines(fmt::format(
+          "the data differs between machines: rank {} reads\n{}and rank 0 reads\n{}give every machine the "
+          "same files{}",
+          others[0], all[static_cast<std::size_t>(others[0])], all[0],
+          others.size() > 1 ? fmt::format(" (ranks {} have others, too)", format_ranks(others)) : "")));
 }
 
 bool any_rank(Communicator& comm, bool mine) {

@@ -4,21 +4,25 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "parallel/comm/communicator.h"
-#include "runtime/base/error.h"
+#include "runtime/base/lines_error.h"
 
 namespace trireme {
 
 /// An error that all ranks throw at the same point, so that one of them can report it and all can end in good
 /// order.
-class AgreedError : public Error {
+class AgreedError : public LinesError {
  public:
-  using Error::Error;
+  using LinesError::LinesError;
+  AgreedError(ErrorCode code, const std::string& line,
+              std::source_location where = std::source_location::current())
+      : LinesError(code, std::vector{line}, where) {}
 };
 
 /// Collective. Runs `stage` on every rank. When any rank has thrown, every rank throws an AgreedError with
-/// all messages, equal ones once; its code is that of the lowest failing rank.
+/// all messages, a line each, equal ones once; its code is that of the lowest failing rank.
 void run_stage(Communicator& comm, const std::function<void()>& stage);
 
 /// Collective. Throws an AgreedError that names rank and key when the texts (see describe_difference) differ.

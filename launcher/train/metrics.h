@@ -20,13 +20,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
 
 #include "launcher/report/rank_memory.h"
 #include "launcher/train/phase_seconds.h"
 #include "launcher/train/rank_times.h"
+#include "runtime/base/appended_file.h"
 
 namespace trireme {
 
@@ -73,7 +73,7 @@ class MetricsWriter {
     bool evaluates_again = false;
     std::string throughput_unit = "tokens";
   };
-  /// Throws Error(kInvalidInput) when the file cannot be written.
+  /// Throws as AppendedFile does when the file is a link or cannot be written.
   explicit MetricsWriter(Options options);
 
   // Each writes one line and hands it to the system. Throws Error(kRuntime) when that fails: a full disk.
@@ -84,7 +84,7 @@ class MetricsWriter {
   void write_line(const std::string& line);
 
   Options options_;
-  std::ofstream file_;
+  AppendedFile file_;
 };
 
 }  // namespace trireme

@@ -18,7 +18,8 @@
 #include "parallel/comm/local.h"
 #include "parallel/comm/mpi.h"
 #include "parallel/watch/process_watch.h"
-#include "runtime/base/log.h"
+#include "runtime/base/lines_error.h"
+#include "runtime/base/log_lines.h"
 #include "runtime/base/terminal_text.h"
 
 namespace trireme {
@@ -27,7 +28,7 @@ namespace {
 constexpr const char* kDefaultLimit = ", its default, as the job's own is not known yet";
 
 ExitCode report_agreed(const Communicator& comm, const AgreedError& error) {
-  if (comm.rank() == 0) report_error(error.what());
+  if (comm.rank() == 0) report_error(error);
   return exit_code(error.code());
 }
 
@@ -51,10 +52,10 @@ std::unique_ptr<Watchdog> watch(MpiRank& rank, double timeout_s, const std::stri
                         .timeout_s = timeout_s,
                         .grace_s = grace_s,
                         .limit_note = note,
-                        .report = [](const std::string& message) { log_error(with_keys(message)); },
+                        .report = [](const std::string& message) { log_error_lines(with_keys(message)); },
                         .end_job =
                             [&rank](const std::string& message) {
-                              rank.abort(with_keys(message));
+                              rank.abort(terminal_text(with_keys(message)));
                               // MPI did not run: mpirun ends the job of a process that fails.
                               _exit(static_cast<int>(ExitCode::kFailed));
                             }});
@@ -74,8 +75,7 @@ ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog
     return report_agreed(*comm, error);
   } catch (const std::exception& error) {
     // Does not return: others may be waiting for this rank, so the job ends here.
-    comm->abort(std::string(kErrorPrefix) +
-                terminal_text(with_keys(naming_rank(comm->rank(), error.what()))));
+    comm->abort(std::string(kErrorPrefix) + with_keys(naming_rank(comm->rank(), shown_message(error))));
     return ExitCode::kFailed;
   }
 }

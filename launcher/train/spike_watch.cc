@@ -3,13 +3,12 @@
 #include <fmt/core.h>
 
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "launcher/train/agreement.h"
+#include "runtime/base/appended_file.h"
 #include "runtime/base/error.h"
-#include "runtime/base/file_writer.h"
 
 namespace trireme {
 namespace {
@@ -17,6 +16,7 @@ namespace {
 using SortedJson = nlohmann::json;
 
 SortedJson rollbacks_of(const std::filesystem::path& path) {
+  check_is_no_link(path);
   SortedJson steps = SortedJson::array();
   std::ifstream file(path, std::ios::binary);
   int number = 0;
@@ -34,16 +34,6 @@ SortedJson rollbacks_of(const std::filesystem::path& path) {
     steps.push_back(line["step"]);
   }
   return steps;
-}
-
-// That a dying run left: what is appended would become a part of it.
-void remove_unfinished_line(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t end = text.rfind('\n');
-  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
-  if (whole < text.size()) std::filesystem::resize_file(path, whole);
 }
 
 }  // namespace
@@ -97,14 +87,15 @@ SpikeWatch::Finding SpikeWatch::look(const StepResult& step) {
 }
 
 void SpikeWatch::remember(const StepResult& step) const {
-  remove_unfinished_line(file_);
-  const std::string line =
-      SortedJson{{"step", step.step}, {"loss", step.loss}, {"grad_norm", step.grad_norm}}.dump() + "\n";
-  std::ofstream file(file_, std::ios::binary | std::ios::app);
-  file << line << std::flush;
-  if (!file.good()) throw Error(ErrorCode::kRuntime, "cannot write {}", file_.string());
-  file.close();
-  sync_file(file_);
+  AppendedFile file(file_);
+  const std::string text = file.read();
+  // A dying run may have left a line unfinished, which this one would become a part of.
+  const std::size_t end = text.rfind('\n');
+  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
+  if (whole < text.size()) file.shorten(whole);
+  file.append(SortedJson{{"step", step.step}, {"loss", step.loss}, {"grad_norm", step.grad_norm}}.dump() +
+              "\n");
+  file.sync();
 }
 
 }  // namespace trireme

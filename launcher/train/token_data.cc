@@ -9,6 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/data/document_dataset.h"
+#include "runtime/data/document_file.h"
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
@@ -25,7 +26,10 @@ constexpr std::int64_t kSyntheticSamples = 1024;
 /// The path of the tokens of data.train or data.eval: of a prepared folder, the file that belongs to the key.
 fs::path shards_of(const std::string& path, const char* prepared_name) {
   const bool prepared = fs::is_directory(path) && fs::exists(fs::path(path) / DatasetInfo::kFileName);
-  return prepared ? fs::path(path) / prepared_name : fs::path(path);
+  if (!prepared) return path;
+  for (const fs::path& name : {fs::path(prepared_name), documents_of(prepared_name)})
+    check_is_within({.folder = path, .name = name.string(), .what = "data of dataset.json"});
+  return fs::path(path) / prepared_name;
 }
 
 /// The last token of the vocabulary, where the job names none.

@@ -281,7 +281,7 @@ void Trainer::wait_for_save_at_failure() {
   try {
     wait_for_save();
   } catch (const AgreedError& error) {
-    if (run_.is_first()) log_error(error.what());
+    if (run_.is_first()) log_error(error.one_line());
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "launcher/train/run_checkpoint.h"
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/checkpoint/hf_model.h"
 #include "runtime/checkpoint/json_file.h"
 #include "runtime/checkpoint/manifest.h"
@@ -165,6 +166,8 @@ nlohmann::ordered_json hf_preprocessor_of(const ImageRecord& images) {
 }
 
 ImageRecord image_record_of_hf(const fs::path& file) {
+  check_is_within(
+      {.folder = file.parent_path(), .name = file.filename().string(), .what = "image processor"});
   const SortedJson json = read_json_file(file, "image processor");
   TRIREME_CHECK(json.is_object(), "image processor {} is no JSON object", file.string());
   ImageRecord images{.mean = {0, 0, 0}, .stddev = {1, 1, 1}};

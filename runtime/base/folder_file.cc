@@ -52,6 +52,17 @@ bool FolderBounds::is_foreign_link(const fs::path& path) const {
   return info.st_uid != 0 && info.st_uid != ::geteuid() && lead_out(path);
 }
 
+void check_is_within(const FolderFile& file) {
+  const fs::path path = file.folder / file.name;
+  if (!FolderBounds(file.folder).lead_out(path)) return;
+  std::error_code error;
+  throw Error(
+      ErrorCode::kInvalidInput,
+      "the {} {} is a link to {}, outside of its folder: copy it into the folder if you trust whoever "
+      "made the link, or name the folder that it leads to",
+      file.what, path.string(), fs::canonical(path, error).string());
+}
+
 fs::path file_of_folder(const FolderFile& file) {
   TRIREME_CHECK(is_folder_file_name(file.name),
                 "the {} of {} is \"{:.200}\", which is no name of a file in that folder: copy the file into "
@@ -62,11 +73,7 @@ fs::path file_of_folder(const FolderFile& file) {
   const fs::file_status status = fs::status(path, error);
   TRIREME_CHECK(fs::exists(status), "the {} {} {}", file.what, path.string(),
                 error && error != std::errc::no_such_file_or_directory ? error.message() : "does not exist");
-  TRIREME_CHECK(
-      !FolderBounds(file.folder).lead_out(path),
-      "the {} {} is a link to {}, outside of its folder: replace the link by the file, if you trust "
-      "whoever made it",
-      file.what, path.string(), fs::canonical(path, error).string());
+  check_is_within(file);
   TRIREME_CHECK(fs::is_regular_file(status), "the {} {} is not a regular file", file.what, path.string());
   return path;
 }

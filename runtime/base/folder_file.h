@@ -3,7 +3,8 @@
 // [Note: folders of strangers] A data set, checkpoint or model may come from somebody else. A name in its
 // description such as "/etc/shadow" or "../../key", or a link to such a file, would make a job read a file of
 // the user and copy it into results. The path of the folder itself is the user's own word: links in it are
-// followed. Below it, a path must end inside the folder. A snapshot of Hugging Face's cache
+// followed, and a file that the user names may itself be a link. Files that are found in the folder must end
+// inside it, texts and large files alike. A snapshot of Hugging Face's cache
 // ("models--NAME/snapshots/REVISION") is one with its "models--NAME" folder, where its links lead.
 #pragma once
 
@@ -24,6 +25,10 @@ struct FolderFile {
 /// `folder / name`. Throws Error(kInvalidInput) naming both unless it is a regular file that lies in the
 /// folder after all links are followed. Another user who can write the folder can exchange the file later.
 std::filesystem::path file_of_folder(const FolderFile& file);
+
+/// The same for a file, or a folder, whose name this program chose, and that may be missing. Throws
+/// Error(kInvalidInput) naming the path and where it leads if it lies outside of the folder.
+void check_is_within(const FolderFile& file);
 
 /// Whether links below a folder lead out of it.
 class FolderBounds {

@@ -2,20 +2,28 @@
 
 #include <spdlog/spdlog.h>
 
+#include "runtime/base/log_lines.h"
 #include "runtime/base/terminal_text.h"
 
 namespace trireme {
 
 void log_info(std::string_view message) {
-  spdlog::info("{}", terminal_text(message));
+  spdlog::info("{}", terminal_line(message));
 }
 void log_warning(std::string_view message) {
-  spdlog::warn("{}", terminal_text(message));
+  spdlog::warn("{}", terminal_line(message));
 }
 void log_error(std::string_view message) noexcept {
   try {
-    spdlog::error("{}", terminal_text(message));
+    spdlog::error("{}", terminal_line(message));
   } catch (...) {  // possibly called from a destructor: nothing more can be done
+  }
+}
+
+void log_error_lines(std::string_view lines) noexcept {
+  try {
+    spdlog::error("{}", terminal_text(lines));
+  } catch (...) {  // as above
   }
 }
 

@@ -4,8 +4,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <optional>
 
 #include "runtime/base/error.h"
 
@@ -24,8 +27,33 @@ struct stat status_of(const fs::path& path) {
   return status;
 }
 
+/// The number that owners have who are unknown in this process's user namespace; none outside of one.
+std::optional<uid_t> read_unmapped_owner() {
+  constexpr std::int64_t kAllUsers = 4294967295;
+  std::int64_t inside = 0, outside = 0, count = 0, unmapped = 0;
+  std::ifstream("/proc/self/uid_map") >> inside >> outside >> count;
+  if (count == 0 || count == kAllUsers) return std::nullopt;
+  std::ifstream file("/proc/sys/kernel/overflowuid");
+  return file >> unmapped ? std::optional(static_cast<uid_t>(unmapped)) : std::nullopt;
+}
+
+fs::path folder_around(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+/// Whether root owns `path`. A user namespace, as of a container that was started without root, may not know
+/// root: then its owner has the number of all unknown ones. Such an owner counts as root in a folder where
+/// only its own owner can put things, and as another user in others, such as /tmp.
+bool is_of_root(const fs::path& path, const struct stat& status) {
+  if (status.st_uid == 0) return true;
+  const auto unmapped = read_unmapped_owner();
+  if (status.st_uid != unmapped) return false;
+  struct stat around = {};
+  return ::stat(folder_around(path).c_str(), &around) == 0 && (around.st_mode & kOthersWrite) == 0;
+}
+
 void check_owner(const fs::path& path, const struct stat& status) {
-  TRIREME_CHECK(status.st_uid == 0 || status.st_uid == ::geteuid(),
+  TRIREME_CHECK(status.st_uid == ::geteuid() || is_of_root(path, status),
                 "{} belongs to another user (number {}), who could exchange what lies below it",
                 path.string(), status.st_uid);
 }
@@ -72,10 +100,6 @@ void make_folder(const fs::path& path) {
                 path.string(), std::strerror(errno));
 }
 
-fs::path folder_around(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
 bool is_writable_by_all(const fs::path& folder) {
   struct stat status = {};
   return ::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) != 0;
@@ -98,17 +122,34 @@ uid_t owner_of_new_file(const fs::path& folder) {
   return known ? status.st_uid : ::geteuid();
 }
 
-/// An entry of `folder`. Other than links, only those are checked that every user could put there.
-void check_entry(const fs::path& folder, const fs::path& entry, bool is_on_the_way) {
-  struct stat status = {};
-  if (::lstat(entry.c_str(), &status) != 0) return;
-  if (!S_ISLNK(status.st_mode) && (is_on_the_way || !is_writable_by_all(folder))) return;
-  TRIREME_CHECK(
-      status.st_uid == 0 || status.st_uid == ::geteuid() || status.st_uid == owner_of_new_file(folder),
-      "{} belongs to another user (number {}), who can lead what is written there to other files: remove it "
-      "if you trust its owner, or choose another place",
-      entry.string(), status.st_uid);
-}
+/// The entries of a folder that something is written into.
+class FolderEntries {
+ public:
+  explicit FolderEntries(const fs::path& folder)
+      : folder_(folder), is_open_(is_writable_by_all(folder)), new_owner_(std::nullopt) {}
+
+  /// Other than links, only entries are checked that every user could put there.
+  void check(const fs::path& entry, bool is_on_the_way) {
+    struct stat status = {};
+    if (::lstat(entry.c_str(), &status) != 0) return;
+    if (!S_ISLNK(status.st_mode) && (is_on_the_way || !is_open_)) return;
+    TRIREME_CHECK(
+        status.st_uid == ::geteuid() || is_of_root(entry, status) || status.st_uid == new_owner(),
+        "{} belongs to another user (number {}), who can lead what is written there to other files: remove "
+        "it if you trust its owner, or choose another place",
+        entry.string(), status.st_uid);
+  }
+
+ private:
+  uid_t new_owner() {
+    if (!new_owner_) new_owner_ = owner_of_new_file(folder_);
+    return *new_owner_;
+  }
+
+  fs::path folder_;
+  bool is_open_;                    // every user can write
+  std::optional<uid_t> new_owner_;  // of a file that this process makes, once it is asked for
+};
 
 }  // namespace
 
@@ -141,11 +182,12 @@ void check_folder_to_write(const fs::path& path) {
   const fs::path normal = path.has_filename() ? path : path.parent_path();  // "out/" is "out"
   for (const fs::path& component : normal) {
     walked /= component;
-    check_entry(folder_around(walked), walked, /*is_on_the_way=*/walked != normal);
+    FolderEntries(folder_around(walked)).check(walked, /*is_on_the_way=*/walked != normal);
   }
+  FolderEntries entries(normal);
   std::error_code error;
   for (fs::directory_iterator entry(normal, error), end; !error && entry != end; entry.increment(error))
-    check_entry(normal, entry->path(), /*is_on_the_way=*/false);
+    entries.check(entry->path(), /*is_on_the_way=*/false);
 }
 
 bool all_can_exchange(const fs::path& path) {

@@ -4,7 +4,9 @@
 // between two calls. Each ancestor, links included, must belong to root or to this user. Each ancestor that
 // other users can write must have the sticky bit, as /tmp and /dev/shm have: entries there are renamed and
 // removed by their owner only. The folder itself belongs to this user, has mode 0700 and is no link.
-// openat() is not needed below such a folder, as nothing in the chain can change.
+// In a user namespace that does not know root, owners that it does not know count as root, but for those in a
+// folder that others can write. openat() is not needed below such a folder, as nothing in the chain can
+// change.
 #pragma once
 
 #include <filesystem>

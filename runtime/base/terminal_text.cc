@@ -44,6 +44,18 @@ bool is_shown(char32_t c) {
 
 }  // namespace
 
+std::string terminal_line(std::string_view text) {
+  std::string line;
+  for (const char c : terminal_text(text)) {
+    if (c == '\n' || c == '\t') {
+      line += c == '\n' ? "\\n" : "\\t";
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
 std::string terminal_text(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());

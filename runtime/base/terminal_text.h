@@ -2,8 +2,10 @@
 //
 // [Note: terminal text] Names of files, tensors, keys and fields come from untrusted sources. Control
 // characters in them could move the cursor, set titles or hide text, and bidirectional marks could reorder
-// it. Every sink that a terminal may show (log, error, `top`) passes its text through terminal_text(), so
-// callers do not have to.
+// it. A newline in a name could begin a line that looks like another message. Every sink that a terminal may
+// show passes its text through a function of this file, so callers do not have to. Messages of the log and
+// errors are one line each, by terminal_line(). The few that have several lines on purpose are a LinesError
+// or go through log_error_lines(); terminal_line() made each of their lines.
 #pragma once
 
 #include <string>
@@ -14,5 +16,8 @@ namespace trireme {
 /// `text` with escapes ("\x1b", "\u202e") for C0 control characters except tab and newline, DEL, C1 control
 /// characters, bidirectional marks and bytes that are not valid UTF-8.
 std::string terminal_text(std::string_view text);
+
+/// The same for one line: tab and newline are escapes, too ("\t", "\n").
+std::string terminal_line(std::string_view text);
 
 }  // namespace trireme

@@ -9,7 +9,9 @@
 #include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/base/file_writer.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/log.h"
+#include "runtime/base/private_folder.h"
 #include "runtime/checkpoint/checkpoint_name.h"
 #include "runtime/checkpoint/writer_mark.h"
 
@@ -71,6 +73,7 @@ void visit_whole(const fs::path& root, Verify verify, const std::function<bool(C
     if (entry.name.step == last_step) continue;
     Checkpoint checkpoint;
     try {
+      check_is_within({.folder = root, .name = entry.path.filename().string(), .what = "checkpoint"});
       checkpoint = open_checkpoint(entry.path, verify);
       TRIREME_CHECK(checkpoint.manifest.step == entry.name.step, "its manifest is of step {}",
                     checkpoint.manifest.step);
@@ -104,6 +107,9 @@ fs::path CheckpointStore::folder_of(std::int64_t step) const {
 
 PendingCheckpoint CheckpointStore::begin(std::int64_t step) {
   TRIREME_CHECK(step >= 0, "a checkpoint of step {} was requested", step);
+  // Others may have laid out something since the job began.
+  check_folder_to_write(root_.parent_path());
+  check_folder_to_write(root_);
   std::error_code error;
   fs::create_directories(root_, error);
   if (error)

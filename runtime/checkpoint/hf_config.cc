@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/checkpoint/hf_model.h"
 #include "runtime/checkpoint/json_file.h"
 
@@ -18,6 +19,7 @@ HfConfig::HfConfig(const std::filesystem::path& folder) : path_(folder / kHfConf
   TRIREME_CHECK(std::filesystem::exists(path_, error),
                 "{} has no {}: it is no folder that transformers saved, or `trireme export --format hf`",
                 folder.string(), kHfConfigFile);
+  check_is_within({.folder = folder, .name = kHfConfigFile, .what = "configuration"});
   values_ = read_json_file(path_, "configuration");
   TRIREME_CHECK(values_.is_object(), "configuration {} is no JSON object", path_.string());
 }

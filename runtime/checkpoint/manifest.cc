@@ -90,6 +90,7 @@ void write_manifest(const Manifest& manifest, const std::filesystem::path& folde
 
 Manifest read_manifest(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / Manifest::kFileName;
+  check_is_within({.folder = folder, .name = Manifest::kFileName, .what = "checkpoint manifest"});
   const json object = read_json_file(path, "checkpoint manifest");
   try {
     return to_manifest(object);

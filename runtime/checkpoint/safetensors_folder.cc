@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_format.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/json_file.h"
 
@@ -63,6 +64,7 @@ std::string describe_other_weights(const fs::path& folder) {
 
 SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : path_(folder / kFileName) {
   std::error_code error;
+  check_is_within({.folder = folder, .name = kFileName, .what = "file of weights"});
   if (fs::exists(path_, error)) {
     add(SafetensorsReader(path_));
     return;
@@ -70,6 +72,7 @@ SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : path_(folder / kF
   path_ = folder / kIndexName;
   TRIREME_CHECK(fs::exists(path_, error), "{} has neither {} nor {}{}", folder.string(), kFileName,
                 kIndexName, describe_other_weights(folder));
+  check_is_within({.folder = folder, .name = kIndexName, .what = "index of shards"});
   open_shards();
 }
 
@@ -82,6 +85,7 @@ void SafetensorsFolder::open_shards() {
     std::error_code error;
     TRIREME_CHECK(fs::exists(file, error), "shard {} is missing: {} has tensor '{}' in it", file.string(),
                   path_.string(), tensor);
+    check_is_within({.folder = path_.parent_path(), .name = shard, .what = "shard"});
     add(SafetensorsReader(file));
   }
   for (const auto& [tensor, shard] : shards) {

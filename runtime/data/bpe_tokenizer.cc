@@ -46,8 +46,12 @@ class BpeTokenizer final : public Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text) const override {
     std::vector<std::int32_t> ids;
     Cache cache;
-    MatchBudget budget(text.size(), patterns_.size() + added_sets_.size());
-    encode_from({.text = text, .next_set = 0}, cache, budget, ids);
+    MatchBudget budget(text, patterns_.size() + added_sets_.size());
+    try {
+      encode_from({.text = text, .next_set = 0}, cache, budget, ids);
+    } catch (const Error& error) {
+      throw Error(error.code(), "tokenizer {}: {}", path_.string(), error.what());
+    }
     return ids;
   }
 
@@ -120,8 +124,11 @@ class BpeTokenizer final : public Tokenizer {
 
 std::unique_ptr<Tokenizer> load_bpe(const std::filesystem::path& path) {
   BpeModel model = read_bpe_model(path);
+  std::error_code ignored;
+  const std::filesystem::path json = path / "tokenizer.json";
   try {
-    return std::make_unique<BpeTokenizer>(path, std::move(model));
+    return std::make_unique<BpeTokenizer>(std::filesystem::exists(json, ignored) ? json : path,
+                                          std::move(model));
   } catch (const Error& error) {
     throw Error(error.code(), "tokenizer {}: {}", path.string(), error.what());
   }

@@ -4,6 +4,7 @@
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
@@ -44,6 +45,7 @@ DatasetInfo to_info(const nlohmann::json& json) {
 
 DatasetInfo read_dataset_info(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / DatasetInfo::kFileName;
+  check_is_within({.folder = folder, .name = DatasetInfo::kFileName, .what = "data set description"});
   const nlohmann::json json = read_json_file(path, "data set description");
   try {
     return to_info(json);

@@ -79,6 +79,63 @@ std::string without_odd_numbers(std::string_view text) {
   return copy;
 }
 
+/// Counts keys and values up to the end of a text, or up to its first byte that is not JSON.
+struct PrefixReader : nlohmann::json_sax<nlohmann::json> {
+  std::int64_t num_keys = 0, num_values = 0;
+  std::size_t error_at = 0;
+  std::vector<std::string> fields;  // keys of the first object, at most 8
+
+  bool value() { return ++num_values > 0; }
+  bool null() override { return value(); }
+  bool boolean(bool) override { return value(); }
+  bool number_integer(number_integer_t) override { return value(); }
+  bool number_unsigned(number_unsigned_t) override { return value(); }
+  bool number_float(number_float_t, const string_t&) override { return value(); }
+  bool string(string_t&) override { return value(); }
+  bool binary(binary_t&) override { return value(); }
+  bool start_object(std::size_t) override { return ++depth_ > 0; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return value(); }
+  bool end_object() override {
+    if (--depth_ == 0) is_first_ = false;
+    return value();
+  }
+  bool key(string_t& name) override {
+    ++num_keys;
+    if (is_first_ && depth_ == 1 && fields.size() < 8) fields.push_back(name);
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
+    error_at = position;
+    return false;
+  }
+
+ private:
+  int depth_ = 0;  // of objects
+  bool is_first_ = true;
+};
+
+/// Finds one object or list without an end, if everything before it is JSON with more than a bracket and a word.
+JsonRecords find_cut_off(std::string_view text) {
+  if (text.empty() || (text.front() != '{' && text.front() != '[')) return {};
+  const auto read = [](std::string_view from) {
+    PrefixReader reader;
+    nlohmann::json::sax_parse(from, &reader);
+    if (reader.error_at <= from.size()) reader.num_keys = reader.num_values = 0;  // an error before the end
+    return reader;
+  };
+  PrefixReader reader = read(text);
+  if (reader.num_keys + reader.num_values == 0) reader = read(without_odd_numbers(text));
+  const bool is_object = text.front() == '{';
+  const bool has_enough = reader.num_keys > 0 ? begins_like_records(text) : reader.num_values > 1;
+  if (!has_enough) return {};
+  std::ranges::sort(reader.fields);
+  return {.kind = is_object ? JsonRecords::Kind::kObject : JsonRecords::Kind::kRecords,
+          .is_list = !is_object,
+          .is_cut_off = true,
+          .fields = std::move(reader.fields)};
+}
+
 /// Empty if the text is not JSON, or has no content: "[1]" is a footnote, "{}" code. Repeated names are
 /// allowed here.
 std::optional<nlohmann::json> read_value(std::string_view text) {
@@ -88,8 +145,8 @@ std::optional<nlohmann::json> read_value(std::string_view text) {
   };
   nlohmann::json value = parse(text);
   if (value.is_discarded()) value = parse(without_odd_numbers(text));
-  if (!value.is_structured() || value.empty() || (value.is_array() && value.front().is_number()))
-    return std::nullopt;
+  const bool is_footnote = value.is_array() && value.size() == 1 && value.front().is_number();
+  if (!value.is_structured() || value.empty() || is_footnote) return std::nullopt;
   return value;
 }
 
@@ -141,7 +198,9 @@ JsonRecords find_lines(std::string_view rest) {
 
 JsonRecords find_json_records(std::string_view text) {
   const std::string_view window = without_blank(text.substr(0, kWindowBytes));
-  const JsonRecords found = find_whole_values(window, text.size() > kWindowBytes);
+  const bool is_cut = text.size() > kWindowBytes;
+  JsonRecords found = find_whole_values(window, is_cut);
+  if (found.kind == JsonRecords::Kind::kNone && !is_cut) found = find_cut_off(window);
   return found.kind == JsonRecords::Kind::kNone ? find_lines(window) : found;
 }
 
@@ -158,19 +217,20 @@ std::string describe_json(const JsonRecords& found, const std::filesystem::path&
     if (has(field)) filter = fmt::format(".{}[] | .{}", field, field[0] == 'm' ? "content" : "value");
   }
   if (labelled) filter = fmt::format("[.label, .{}] | @tsv", text);
-  if (found.is_list) filter = ".[] | " + filter;
+  if (found.is_list) filter = found.fields.empty() ? ".[]" : ".[] | " + filter;
   // jq stops at a line that it cannot parse, unless it reads raw text.
   return fmt::format(
-      "{} holds JSON {}{}{}, and its braces, quotes and keys would be taken for text. Write its text to a "
-      "file "
-      "first, "
-      "e.g. `jq {} '{}{}' {} > NEW`, or insist with --as-text",
+      "{} holds JSON {}{}{}, and its braces, quotes and keys would be taken for text. {}rite its text to a "
+      "file first, e.g. `jq {} '{}{}' {} > NEW`, or insist with --as-text",
       path.string(),
       found.kind == JsonRecords::Kind::kObject ? "(one object)"
       : found.is_list                          ? "(a list)"
                                                : "lines",
       found.fields.empty() ? "" : fmt::format(" with the keys {}", fmt::join(found.fields, ", ")),
-      found.is_broken ? ", some of them broken" : "", found.is_broken ? "-rR" : "-r",
+      found.is_broken    ? ", some of them broken"
+      : found.is_cut_off ? ", cut off at its end"
+                         : "",
+      found.is_cut_off ? "Get the whole file and w" : "W", found.is_broken ? "-rR" : "-r",
       found.is_broken ? "fromjson? | " : "", filter, path.string());
 }
 

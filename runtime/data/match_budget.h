@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "runtime/base/error.h"
 
@@ -20,18 +21,27 @@ class MatchBudget {
   static constexpr std::uint32_t kStepsPerByte = 16;
   static constexpr std::size_t kMostCounted = 16;
 
-  MatchBudget(std::size_t text_bytes, std::size_t num_patterns)
-      : units_((std::uint64_t{1} << 22) +
-               std::uint64_t{512} * text_bytes * (std::min(num_patterns, kMostCounted) + 1)) {}
+  MatchBudget(std::string_view text, std::size_t num_patterns)
+      : text_(text),
+        units_((std::uint64_t{1} << 22) +
+               std::uint64_t{512} * text.size() * (std::min(num_patterns, kMostCounted) + 1)) {}
 
-  /// Throws Error(kInvalidInput) if fewer units are left.
-  void spend(std::uint64_t units) {
+  /// Spends `units` on a match in `rest`, a part of the text. Throws Error(kInvalidInput), naming the byte, if
+  /// fewer are left.
+  void spend(std::uint64_t units, std::string_view rest) {
     TRIREME_CHECK(units <= units_,
-                  "its patterns take too long on a text: they look at each byte of it many times over");
+                  "its patterns take too long at byte {} of the text: they look at each byte many times over",
+                  offset_of(rest));
     units_ -= units;
   }
 
+  /// The byte at which `rest`, a part of the text, begins.
+  std::size_t offset_of(std::string_view rest) const {
+    return static_cast<std::size_t>(rest.data() - text_.data());
+  }
+
  private:
+  std::string_view text_;
   std::uint64_t units_;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/data/image_folder.h"
 #include "runtime/data/packed_images.h"
@@ -87,6 +88,10 @@ fs::path find_idx(const fs::path& folder, ImageSplit split) {
              : find_one(folder, {"t10k-images-idx3-ubyte", "t10k-images.idx3-ubyte"});
 }
 
+void check_is_packed_within(const fs::path& folder, const fs::path& file) {
+  check_is_within({.folder = folder, .name = file.filename().string(), .what = "file of packed pictures"});
+}
+
 }  // namespace
 
 std::unique_ptr<ImageSource> open_images(const OpenImagesOptions& options) {
@@ -97,9 +102,14 @@ std::unique_ptr<ImageSource> open_images(const OpenImagesOptions& options) {
                 "{}; pictures are a folder of class folders, or CIFAR or IDX files", describe_missing(path));
   TRIREME_CHECK(!error, "cannot open {}: {}", path.string(), error.message());
   if (!fs::is_directory(status)) return open_file(path);
-  if (const auto files = find_cifar(path, options.split); !files.empty()) return PackedImages::cifar(files);
+  if (const auto files = find_cifar(path, options.split); !files.empty()) {
+    for (const fs::path& file : files) check_is_packed_within(path, file);
+    return PackedImages::cifar(files);
+  }
   if (const auto images = find_idx(path, options.split); !images.empty()) {
-    return PackedImages::idx(images, labels_of(images));
+    const fs::path labels = labels_of(images);
+    for (const fs::path& file : {images, labels}) check_is_packed_within(path, file);
+    return PackedImages::idx(images, labels);
   }
   return std::make_unique<ImageFolder>(ImageFolder::Options{.root = path, .max_pixels = options.max_pixels});
 }

@@ -73,20 +73,20 @@ class Search {
                               end == text.size() ? 0 : PCRE2_PARTIAL_HARD);
       const PCRE2_SIZE* range = pcre2_get_ovector_pointer(match_.get());
       if (found == PCRE2_ERROR_MATCHLIMIT) {
-        budget.spend(limit);
+        budget.spend(limit, text.substr(from));
         effort *= 4;
         continue;
       }
       effort = 1;
       if (found >= 0) {
-        budget.spend(bytes * (range[0] >= from ? range[0] - from + 1 : 1));
+        budget.spend(bytes * (range[0] >= from ? range[0] - from + 1 : 1), text.substr(from));
         return Range{range[0], range[1]};
       }
       const bool is_partial = found == PCRE2_ERROR_PARTIAL;
       TRIREME_CHECK(is_partial || found == PCRE2_ERROR_NOMATCH,
-                    "the regular expression {:.200} fails at byte {} of the text: {}", expression_, from,
-                    message_of(found));
-      budget.spend(bytes * (last - from + 1));
+                    "the regular expression {:.200} fails at byte {} of the text: {}", expression_,
+                    budget.offset_of(text.substr(from)), message_of(found));
+      budget.spend(bytes * (last - from + 1), text.substr(from));
       from = is_partial ? std::max(from, std::size_t{range[0]}) : next_character(text, last + 1);
       window = is_partial ? window * 2 : kWindow;
     }
@@ -134,8 +134,9 @@ void TextPattern::split(std::string_view text, MatchBudget& budget,
     const std::optional<Range> found = search.next(text, from, budget);
     if (!found) break;
     const bool advances = found->begin >= from && found->end > found->begin;
-    TRIREME_CHECK(advances, "the regular expression {:.200} has a match that does not advance at byte {}",
-                  expression_, from);
+    TRIREME_CHECK(advances,
+                  "the regular expression {:.200} has a match that does not advance at byte {} of the text",
+                  expression_, budget.offset_of(text.substr(from)));
     if (found->begin > done) visit(text.substr(done, found->begin - done), false);
     visit(text.substr(found->begin, found->end - found->begin), true);
     done = from = found->end;

@@ -17,6 +17,8 @@ namespace {
 
 struct Line {
   std::string_view label, first, second;
+  std::size_t file = 0;
+  std::int64_t number = 0;  // in the file, from 1
 };
 
 /// Removes and returns `text` up to `end`; also removes `end`.
@@ -42,7 +44,7 @@ std::vector<Line> lines_of(std::string_view text, bool labelled, const std::file
   for (std::int64_t number = 1; !text.empty(); ++number) {
     std::string_view rest = take_line(text);
     if (rest.empty()) continue;
-    Line line;
+    Line line{.number = number};
     if (labelled) line.label = take_until(rest, '\t');
     line.first = take_until(rest, '\t');
     line.second = take_until(rest, '\t');
@@ -63,9 +65,20 @@ std::map<std::string_view, std::int32_t> number_labels(const std::vector<Line>& 
   return numbers;
 }
 
-Document append(const Line& line, const Tokenizer& tokenizer, TokenFileWriter& tokens) {
-  const std::vector<std::int32_t> first = tokenizer.encode(line.first),
-                                  second = tokenizer.encode(line.second);
+/// Errors of the tokenizer name the line.
+std::vector<std::int32_t> encode(std::string_view text, const Tokenizer& tokenizer, const Line& line,
+                                 const std::filesystem::path& path) {
+  try {
+    return tokenizer.encode(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), "{}:{}: {}", path.string(), line.number, error.what());
+  }
+}
+
+Document append(const Line& line, const Tokenizer& tokenizer, const std::filesystem::path& path,
+                TokenFileWriter& tokens) {
+  const std::vector<std::int32_t> first = encode(line.first, tokenizer, line, path),
+                                  second = encode(line.second, tokenizer, line, path);
   tokens.append(first);
   tokens.append(second);
   return {.num_tokens = static_cast<std::int32_t>(first.size() + second.size()),
@@ -95,7 +108,8 @@ PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options
   std::vector<Line> lines;
   for (const std::filesystem::path& source : sources.files) {
     check_not_overwritten(source, options.output);
-    const std::vector<Line> more = lines_of(files.emplace_back(source).text(), options.labelled, source);
+    std::vector<Line> more = lines_of(files.emplace_back(source).text(), options.labelled, source);
+    for (Line& line : more) line.file = files.size() - 1;
     lines.insert(lines.end(), more.begin(), more.end());
   }
   info.source_bytes = sources.bytes;
@@ -112,7 +126,8 @@ PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options
   std::vector<Document> train, eval;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const bool held_back = is_for_evaluation(i, options.eval_fraction);
-    Document document = append(lines[i], *tokenizer, held_back ? results.eval() : results.train());
+    Document document = append(lines[i], *tokenizer, sources.files[lines[i].file],
+                               held_back ? results.eval() : results.train());
     if (options.labelled) document.label = labels.at(lines[i].label);
     if (document.num_tokens > 0) (held_back ? eval : train).push_back(document);
   }

@@ -38,6 +38,20 @@ bool comes_back_unchanged(const Tokenizer& tokenizer, const fs::path& path) {
   return tokenizer.decode(tokenizer.encode(text)) == text;
 }
 
+/// Errors of the tokenizer name the file and where `chunk` is in its text.
+std::vector<std::int32_t> encode_chunk(const Tokenizer& tokenizer, std::string_view chunk,
+                                       const TextReader& file) {
+  try {
+    return tokenizer.encode(chunk);
+  } catch (const Error& error) {
+    const std::string_view text = file.text();
+    const auto offset = chunk.data() - text.data();
+    const auto line = 1 + std::count(text.begin(), text.begin() + offset, '\n');
+    throw Error(error.code(), "{}: the text from line {} (byte {}) on cannot be encoded: {}",
+                file.path().string(), line, offset, error.what());
+  }
+}
+
 void encode_sources(const TextSources& sources, const Tokenizer& tokenizer, TokenFileWriter& output,
                     const std::function<void(const PrepareTextProgress&)>& progress) {
   const std::vector<std::int32_t> separator = tokenizer.document_separator();
@@ -48,7 +62,7 @@ void encode_sources(const TextSources& sources, const Tokenizer& tokenizer, Toke
     if (output.num_tokens() > 0) output.append(separator);
     for (std::string_view rest = file.text(); !rest.empty();) {
       const std::string_view chunk = first_chunk(rest, kChunkBytes);
-      output.append(tokenizer.encode(chunk));
+      output.append(encode_chunk(tokenizer, chunk, file));
       rest.remove_prefix(chunk.size());
       state.bytes_done += static_cast<std::int64_t>(chunk.size());
       state.num_tokens = output.num_tokens();

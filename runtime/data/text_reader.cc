@@ -87,7 +87,7 @@ std::string_view name_of(TextFlaw flaw) {
     case TextFlaw::kPointer:
       return "Git LFS pointer";
     case TextFlaw::kJson:
-      return "JSON record";
+      return "JSON";
     case TextFlaw::kFolderLink:
       return "link to folder";
     case TextFlaw::kFileLink:

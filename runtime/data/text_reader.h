@@ -20,7 +20,7 @@ enum class TextFlaw : std::uint8_t {
   kBinary,      // NUL bytes, or the first bytes of an archive or document
   kUtf16,       // UTF-16 or UTF-32, with or without a mark
   kPointer,     // the placeholder of Git LFS for a file
-  kJson,        // JSON records: lines of objects, or a list of them (see json_records.h)
+  kJson,        // JSON: lines of values, an object or a list (see json_records.h)
   kFolderLink,  // a link to a folder
   kFileLink,    // a link to a file outside the folder ([Note: folders of strangers])
 };

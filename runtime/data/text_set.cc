@@ -28,7 +28,7 @@ std::size_t TextSet::longest_at(std::string_view text, MatchBudget& budget) cons
     end = std::upper_bound(begin, end, byte,
                            [&](int b, const std::string& known) { return b < at(known, depth); });
   }
-  budget.spend(depth);
+  budget.spend(depth, text);
   return longest;
 }
 

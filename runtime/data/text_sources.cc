@@ -52,15 +52,14 @@ std::vector<fs::path> walk(const fs::path& folder, const fs::path& exclude, Text
   return files;
 }
 
-/// The flaw of a file, including JSON records. In folders, a single JSON object is not a flaw.
+/// The flaw of a file, JSON included.
 std::optional<TextFlaw> flaw_of(const TextReader& file, const FindTextOptions& options, bool is_named) {
   if (file.flaw() || options.json_as_text) return file.flaw();
   const JsonRecords json = find_json_records(file.text());
-  if (is_named && json.kind != JsonRecords::Kind::kNone) {
+  if (json.kind == JsonRecords::Kind::kNone) return std::nullopt;
+  if (is_named)
     throw Error(ErrorCode::kInvalidInput, "{}", describe_json(json, file.path(), options.labelled));
-  }
-  if (json.kind == JsonRecords::Kind::kRecords) return TextFlaw::kJson;
-  return std::nullopt;
+  return TextFlaw::kJson;
 }
 
 void note_utf8(const TextReader& file, TextNotes& notes) {

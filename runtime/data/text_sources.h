@@ -47,7 +47,7 @@ struct FindTextOptions {
 
 /// Takes files as given and walks folders recursively. Skips names that begin with a dot, links to folders,
 /// links to files outside the folder, and everything below `exclude`. A file reached twice, through any
-/// links, counts once. In a folder, files that are not UTF-8 text, or are JSON records, are skipped and
+/// links, counts once. In a folder, files that are JSON, or not UTF-8 text, are skipped and
 /// counted; as a named input such a file is an error unless it is empty. Throws Error(kInvalidInput) naming
 /// an input that is missing, unreadable or rejected, with the remedy.
 TextSources find_text(const FindTextOptions& options);

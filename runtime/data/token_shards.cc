@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "runtime/base/error.h"
+#include "runtime/base/folder_file.h"
 #include "runtime/base/regular_file.h"
 
 namespace trireme {
@@ -30,7 +31,10 @@ std::vector<fs::path> list(const fs::path& folder) {
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
     const bool is_shard =
         entry->path().extension() == ".bin" && entry->path().filename().string().front() != '.';
-    if (is_shard) shards.push_back(entry->path());
+    if (is_shard) {
+      check_is_within({.folder = folder, .name = entry->path().filename().string(), .what = "token shard"});
+      shards.push_back(entry->path());
+    }
     has_other_files = has_other_files || !is_shard;
   }
   TRIREME_CHECK(!error, "cannot list token folder {}: {}", folder.string(), error.message());

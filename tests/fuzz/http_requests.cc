@@ -189,6 +189,10 @@ constexpr std::string_view kPaths[] = {"/",
                                        "/%2e%2e/",
                                        "*",
                                        "http://evil.example/",
+                                       "http://evil.example/metrics",
+                                       "http://127.0.0.1/data",
+                                       "HTTP://localhost:8080/metrics",
+                                       "http://[::1]/x",
                                        "/data?after=5",
                                        "/events?after=1-2",
                                        "/metrics#a"};
@@ -200,6 +204,15 @@ bool is_one_of(std::string_view text, const List& list) {
   return std::ranges::find(list, text) != std::end(list);
 }
 
+constexpr std::string_view kScheme = "http://";
+
+/// "a:80" of "http://a:80/b"; empty for other targets.
+std::string authority_of(std::string_view target) {
+  if (!equal_words(target.substr(0, kScheme.size()), kScheme)) return "";
+  target.remove_prefix(kScheme.size());
+  return std::string(target.substr(0, target.find_first_of("/?")));
+}
+
 /// 0: not known here.
 unsigned expected_status(std::string_view request, bool is_page) {
   const auto message = parse_message(request);
@@ -207,8 +220,12 @@ unsigned expected_status(std::string_view request, bool is_page) {
   const std::string_view line = message->first_line;
   const std::size_t space = line.find(' '), end = line.rfind(' ');
   if (space == std::string_view::npos || end <= space || line.substr(end) != " HTTP/1.1") return 0;
-  const std::string_view method = line.substr(0, space), path = line.substr(space + 1, end - space - 1);
-  if (!is_one_of(path, kPaths) || !path.starts_with('/')) return 0;
+  const std::string_view method = line.substr(0, space);
+  std::string_view path = line.substr(space + 1, end - space - 1);
+  if (!is_one_of(path, kPaths)) return 0;
+  const std::string authority = authority_of(path);
+  if (!authority.empty()) path.remove_prefix(kScheme.size() + authority.size());
+  if (!path.starts_with('/')) return 0;
   for (const char* name : {"Content-Length", "Transfer-Encoding", "Expect", "Upgrade"}) {
     if (!values_of(message->headers, name).empty()) return 0;
   }
@@ -217,11 +234,12 @@ unsigned expected_status(std::string_view request, bool is_page) {
   const std::vector<std::string> hosts = values_of(message->headers, "Host");
   if (method != "GET" && method != "HEAD") return hosts.empty() ? 0 : 405;
   if (hosts.size() != 1) return 400;
-  if (is_one_of(hosts[0], kForeignHosts)) return 421;
-  if (!is_one_of(hosts[0], kOwnHosts)) return 0;
+  const std::string& host = authority.empty() ? hosts[0] : authority;
+  if (is_one_of(host, kForeignHosts)) return 421;
+  if (!is_one_of(host, kOwnHosts)) return 0;
   for (const std::string& origin : values_of(message->headers, "Origin")) {
     const std::size_t scheme = origin.find("://");
-    if (scheme == std::string::npos || !equal_words(origin.substr(scheme + 3), hosts[0])) return 403;
+    if (scheme == std::string::npos || !equal_words(origin.substr(scheme + 3), host)) return 403;
   }
   const std::string_view plain = path.substr(0, path.find_first_of("?"));
   if (is_page)
@@ -257,6 +275,12 @@ void check_host(std::string_view request) {
     const std::size_t end = std::min(request.find_first_of("\r\n", begin), request.size());
     const std::string_view line = request.substr(begin, end - begin);
     const std::size_t colon = line.find(':');
+    // A target that names a host counts in place of the header.
+    const std::size_t target = line.find(' ');
+    if (begin == 0 && target != std::string_view::npos) {
+      const std::string authority = authority_of(line.substr(line.find_first_not_of(' ', target)));
+      if (!authority.empty()) return require(may_be_loopback(authority), "a foreign target is answered");
+    }
     if (colon != std::string_view::npos && equal_words(trimmed(line.substr(0, colon)), "Host"))
       hosts.emplace_back(trimmed(line.substr(colon + 1, line.find('\0') - colon - 1)));
     begin = end + 1;

@@ -79,6 +79,19 @@ TEST(MetricsServer, NamesOfOtherServersAreNotAnswered) {
   EXPECT_EQ(status("Host: localhost\r\nOrigin: http://evil.example\r\n"), "HTTP/1.1 403 ");
 }
 
+TEST(MetricsServer, TargetsMayNameTheServer) {
+  const MetricsServer server("127.0.0.1:0", [] { return std::string("x 1\n"); });
+  const std::string port = std::to_string(port_of(server));
+  const auto status = [&](const std::string& target) {
+    return request(port_of(server), "GET " + target).substr(0, 13);
+  };
+  EXPECT_TRUE(request(port_of(server), "GET http://127.0.0.1:" + port + "/metrics").ends_with("x 1\n"));
+  EXPECT_EQ(status("http://localhost/metrics?x=1"), "HTTP/1.1 200 ");
+  EXPECT_EQ(status("http://localhost"), "HTTP/1.1 404 ");
+  EXPECT_EQ(status("http://evil.example/metrics"), "HTTP/1.1 421 ");
+  EXPECT_EQ(status("https://localhost/metrics"), "HTTP/1.1 400 ");
+}
+
 TEST(MetricsServer, APortThatIsTakenIsNamed) {
   const auto text = [] { return std::string(); };
   const MetricsServer first("127.0.0.1:0", text);

@@ -36,6 +36,18 @@ TEST(RunFiles, PathsOutOfTheFolderAreRefused) {
   EXPECT_EQ(text_within(run, "config.toml", 0), "");
 }
 
+TEST(RunFiles, LastLinesAreWhole) {
+  const testing::TemporaryFolder folder;
+  std::ofstream(folder / "lines") << "first\nsecond\nthird\n";
+  EXPECT_EQ(last_lines_within(folder.path(), "lines", 100), "first\nsecond\nthird\n");
+  EXPECT_EQ(last_lines_within(folder.path(), "lines", 15), "second\nthird\n");
+  EXPECT_EQ(last_lines_within(folder.path(), "lines", 9), "third\n");
+  std::ofstream(folder / "long") << std::string(100, 'x');
+  EXPECT_EQ(last_lines_within(folder.path(), "long", 10), "");
+  EXPECT_EQ(last_lines_within(folder.path(), "none", 10), "");
+  EXPECT_EQ(last_lines_within(folder / "lines", "../lines", 100), "");
+}
+
 TEST(RunFiles, AFolderOfRunsIsItsRuns) {
   const testing::TemporaryFolder folder, elsewhere;
   for (const char* name : {"b", "a", "empty"}) fs::create_directory(folder / name);

@@ -1,5 +1,6 @@
 #include "launcher/page/run_state.h"
 
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,6 +43,30 @@ TEST_F(RunStateTest, ASummaryThatNoRunHasWrittenIsPassedOver) {
     write("summary.json", text);
     EXPECT_EQ(state()["status"], "running");
   }
+}
+
+TEST_F(RunStateTest, OfALongHistoryTheNewestLinesCount) {
+  write("metrics.jsonl", "{\"step\":1,\"loss\":1}\n");
+  std::string history;
+  for (int attempt = 1; history.size() < 1'000'000; ++attempt)
+    history += fmt::format(R"({{"event":"begin","attempt":{0},"ranks":4,"first_step":{0}}})", attempt) + "\n";
+  write("supervisor.jsonl", history + R"({"event":"gave_up","what":"the last word"})" + "\n");
+  const auto events = state()["events"];
+  EXPECT_LT(events.size(), 2000U);
+  EXPECT_THAT(events.dump(), HasSubstr("gave_up: the last word"));
+}
+
+TEST_F(RunStateTest, ItsFilesTellWhenItChanges) {
+  write("metrics.jsonl", "{\"step\":1,\"loss\":1}\n");
+  for (const char* name : {"metrics.jsonl", "summary.json", "config.toml", "supervisor.jsonl"}) {
+    const RunFiles before = run_files(folder_.path());
+    EXPECT_EQ(run_files(folder_.path()), before);
+    write(name, "{}\n");
+    EXPECT_NE(run_files(folder_.path()), before) << name;
+  }
+  const RunFiles before = run_files(folder_.path());
+  std::filesystem::create_directories(folder_ / "checkpoints/step-000001");
+  EXPECT_NE(run_files(folder_.path()), before);
 }
 
 TEST_F(RunStateTest, TheSlowestRankIsMarked) {

@@ -26,6 +26,15 @@ TEST(TopText, ShowsStepsAndRanks) {
             "  skip: step 3\n");
 }
 
+TEST(TopText, NamesBeginNoLine) {
+  const auto state = nlohmann::ordered_json::parse(R"({"status":"run\nning","step":5,"written":100,
+      "events":[{"kind":"a\nb","step":3,"text":"c\td"}],"last":{"phase_s.e\nf":0.25},"ranks":[]})");
+  EXPECT_EQ(top_text("o\nut", state, 103),
+            "o\\nut  run\\nning  step 5  last line 3 s ago\n"
+            "phases, ms:  e\\nf 250.00\n"
+            "  a\\nb: c\\td\n");
+}
+
 TEST(TopText, OfManyRanksTheSlowestAreShown) {
   nlohmann::ordered_json state = {{"status", "running"}, {"step", 1}, {"written", 0}};
   state["events"] = nlohmann::ordered_json::array();

@@ -48,6 +48,13 @@ TEST(Agreement, OneFailureIsThrownByAll) {
   EXPECT_EQ(named[0], "rank 1, step 3: no such file");  // once
 }
 
+TEST(Agreement, ANameMakesNoLine) {
+  const auto messages = caught_by_ranks(2, [](Communicator& comm) {
+    run_stage(comm, [&] { fail(comm.rank() == 0 ? "no file a\nb" : "no file c"); });
+  });
+  EXPECT_EQ(messages[1], "rank 0: no file a\\nb\nrank 1: no file c");
+}
+
 TEST(Agreement, EqualMessagesAreSaidOnce) {
   const auto all = caught_by_ranks(3, [](Communicator& comm) { run_stage(comm, [] { fail("bad key"); }); });
   for (const std::string& message : all) EXPECT_EQ(message, "bad key");

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cmath>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -197,14 +199,29 @@ TEST(Metrics, ErrorNamesTheFile) {
               ::testing::HasSubstr("file/metrics.jsonl: Not a directory"));
 }
 
-TEST(Metrics, FullDiskFails) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this system";
+TEST(Metrics, ALinkIsRefusedAndItsTargetStays) {
   const testing::TemporaryFolder scratch;
-  const auto path = scratch / "metrics.jsonl";
-  std::filesystem::create_symlink("/dev/full", path);
-  MetricsWriter writer({.path = path});
-  EXPECT_THAT(error_message([&] { writer.write_eval(1, {.loss = 2.0}); }, ErrorCode::kRuntime),
-              ::testing::HasSubstr("No space left"));
+  testing::write_file(scratch / "precious", "text");
+  std::filesystem::create_symlink("precious", scratch / "metrics.jsonl");
+  EXPECT_THAT(error_message([&] { MetricsWriter({.path = scratch / "metrics.jsonl"}); }),
+              ::testing::HasSubstr("metrics.jsonl: it is a link to precious"));
+  EXPECT_EQ(testing::read_file(scratch / "precious"), "text");
+}
+
+// A limit of sizes stops a write as a full disk does.
+TEST(Metrics, AFileThatCannotGrowFails) {
+  const testing::TemporaryFolder scratch;
+  MetricsWriter writer({.path = scratch / "metrics.jsonl"});
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const std::string message =
+      error_message([&] { writer.write_eval(1, {.loss = 2.0}); }, ErrorCode::kRuntime);
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, before);
+  EXPECT_THAT(message, ::testing::HasSubstr("metrics.jsonl: File too large"));
 }
 
 }  // namespace

@@ -117,6 +117,16 @@ TEST_F(SpikeWatchTest, ARollbackIsDoneOnceAndThenPassedWithAWarning) {
               HasSubstr(rollbacks_.string() + ":2: "));
 }
 
+TEST_F(SpikeWatchTest, ALinkInPlaceOfRollbacksIsRefused) {
+  testing::write_file(folder_ / "precious", "{\"step\":3}\nunfinished");
+  const SpikeWatch before = watch(OnSpike::kRollback);
+  std::filesystem::create_symlink("precious", rollbacks_);
+  for (const std::string& message : {testing::message_of([&] { watch(OnSpike::kRollback); }),
+                                     testing::message_of([&] { before.remember(step(31, true)); })})
+    EXPECT_THAT(message, HasSubstr(rollbacks_.string() + ": it is a link to precious"));
+  EXPECT_EQ(testing::read_file(folder_ / "precious"), "{\"step\":3}\nunfinished");
+}
+
 TEST_F(SpikeWatchTest, EveryBadLineOfRollbacksIsNamedInPlainWords) {
   for (const char* line :
        {"5", "[]", "{}", "{\"step\":-4}", "{\"step\":0}", "{\"step\":\"7\"}", "{\"step\":1e99}", "x"}) {

@@ -3,8 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
 
 #include "tests/support/temporary_folder.h"
 
@@ -85,6 +92,50 @@ TEST(PrivateFolder, ComponentsOfOtherUsersAreRefused) {
   ASSERT_EQ(::lchown((folder / "link").c_str(), kNobody, kNobody), 0);
   EXPECT_THAT(message_of([&] { make_private_folder(folder / "link/mine"); }),
               HasSubstr("link belongs to another user"));
+}
+
+/// The error of `action` as user 1234, in a user namespace without root; "skip" where namespaces are not
+/// allowed.
+std::string message_without_root(const std::function<void()>& action) {
+  int pipe[2];
+  if (::pipe(pipe) != 0) return "skip";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    constexpr uid_t kUser = 1234;
+    std::string message = "skip";
+    if (::setresuid(kUser, kUser, kUser) == 0 && ::prctl(PR_SET_DUMPABLE, 1) == 0 &&
+        ::unshare(CLONE_NEWUSER) == 0) {
+      std::ofstream map("/proc/self/uid_map");
+      map << kUser << " " << kUser << " 1\n" << std::flush;
+      if (map.good()) message = message_of(action);
+    }
+    const auto written = ::write(pipe[1], message.data(), message.size());
+    _exit(written == static_cast<ssize_t>(message.size()) ? 0 : 1);
+  }
+  ::close(pipe[1]);
+  char text[4096];
+  const ssize_t size = ::read(pipe[0], text, sizeof text);
+  ::close(pipe[0]);
+  ::waitpid(child, nullptr, 0);
+  return {text, static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
+// As in a container that was started without root: "/" belongs to nobody there.
+TEST(PrivateFolder, OwnersWhomANamespaceDoesNotKnowAreRootOutsideOfSharedFolders) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a folder of another user";
+  const TemporaryFolder folder;
+  ::chmod(folder.path().c_str(), 0755);
+  for (const char* name : {"mine", "shared", "shared/theirs", "shared/theirs/mine"}) {
+    fs::create_directories(folder / name);
+    if (fs::path(name).filename() == "mine") ASSERT_EQ(::chown((folder / name).c_str(), 1234, 1234), 0);
+  }
+  ::chmod((folder / "shared").c_str(), 01777);
+  const std::string own = message_without_root([&] { make_private_folder(folder / "mine/a"); });
+  if (own == "skip") GTEST_SKIP() << "user namespaces are not allowed here";
+  EXPECT_EQ(own, "");
+  EXPECT_EQ(message_without_root([&] { check_folder_to_write(folder / "mine"); }), "");
+  EXPECT_THAT(message_without_root([&] { make_private_folder(folder / "shared/theirs/mine"); }),
+              HasSubstr("shared/theirs belongs to another user (number 65534)"));
 }
 
 TEST(PrivateFolder, NothingIsMadeInFoldersThatAreRefused) {

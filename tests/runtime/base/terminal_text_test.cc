@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "runtime/base/lines_error.h"
 #include "runtime/base/log.h"
+#include "runtime/base/log_lines.h"
 #include "tests/support/log_capture.h"
 
 namespace trireme {
@@ -28,6 +30,24 @@ TEST(TerminalText, BytesThatAreNoUtf8AreWrittenAsEscapes) {
   EXPECT_EQ(terminal_text("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
   EXPECT_EQ(terminal_text("\xe6\xa8"), "\\xe6\\xa8");           // cut off
   EXPECT_EQ(terminal_text("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
+}
+
+TEST(TerminalText, ALineStaysOne) {
+  EXPECT_EQ(terminal_line("a\nb\tc\x1b"), "a\\nb\\tc\\x1b");
+  EXPECT_EQ(terminal_line(terminal_line("a\nb")), "a\\nb");
+  const testing::LogCapture log;
+  log_warning("ignoring data\ntrireme: error: all is lost");
+  log_error_lines("held up by:\n  rank 1\x1b[2J");
+  EXPECT_NE(log.text().find("ignoring data\\ntrireme: error"), std::string::npos) << log.text();
+  EXPECT_NE(log.text().find("held up by:\n  rank 1\\x1b[2J"), std::string::npos) << log.text();
+}
+
+TEST(TerminalText, ErrorsHaveTheLinesThatTheyWereMadeOf) {
+  EXPECT_EQ(shown_message(Error(ErrorCode::kRuntime, "a\nb")), "a\\nb");
+  const LinesError lines(ErrorCode::kRuntime, {"a\nb", "c"});
+  EXPECT_EQ(shown_message(lines), "a\\nb\nc");
+  EXPECT_EQ(lines.one_line(), "a\\nb; c");
+  EXPECT_EQ(split_lines("a\n\nb\n"), (std::vector<std::string>{"a", "", "b"}));
 }
 
 TEST(TerminalText, IsWhatTheLogShows) {

@@ -1,6 +1,7 @@
 #include "runtime/checkpoint/checkpoint_store.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -194,6 +195,40 @@ TEST_F(CheckpointStoreTest, AReplacedOneBesideItsSuccessorIsRemoved) {
   store_.begin(11);
   EXPECT_EQ(num_entries(), 1);
   EXPECT_EQ(value_of(store_.latest(Verify::kChecksums).value()), 2.0f);
+}
+
+TEST_F(CheckpointStoreTest, LinksOutOfTheFolderArePassedOver) {
+  commit(10, 1.0f);
+  const fs::path elsewhere = folder_ / "elsewhere/step-000020";
+  fs::create_directories(elsewhere.parent_path());
+  fs::rename(commit(20, 2.0f), elsewhere);
+  fs::create_directory_symlink(elsewhere, store_.root() / "step-000020");
+  const LogCapture log;
+  EXPECT_EQ(store_.latest(Verify::kChecksums)->manifest.step, 10);
+  EXPECT_NE(log.text().find("step-000020 is a link to " + elsewhere.string() + ", outside of its folder"),
+            std::string::npos)
+      << log.text();
+  // A folder of checkpoints that is elsewhere, and one that the user names.
+  fs::create_directory_symlink(store_.root(), folder_ / "linked");
+  EXPECT_EQ(CheckpointStore(folder_ / "linked").latest(Verify::kSizes)->manifest.step, 10);
+  EXPECT_EQ(open_checkpoint(store_.root() / "step-000020", Verify::kSizes).manifest.step, 20);
+}
+
+// Others may lay out something while a job runs.
+TEST_F(CheckpointStoreTest, APlaceThatAnotherUserPreparedIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link to another user";
+  commit(10, 1.0f);
+  fs::create_directory(folder_ / "precious");
+  fs::create_directory_symlink("../precious", folder_ / "run/link");
+  constexpr uid_t kNobody = 65534;
+  ASSERT_EQ(::lchown((folder_ / "run/link").c_str(), kNobody, kNobody), 0);
+  EXPECT_NE(message_of([&] { store_.begin(20); }).find("run/link belongs to another user"),
+            std::string::npos);
+  fs::rename(folder_ / "run/checkpoints", folder_ / "run/before");
+  fs::rename(folder_ / "run/link", folder_ / "run/checkpoints");
+  EXPECT_NE(message_of([&] { store_.begin(20); }).find("run/checkpoints belongs to another user"),
+            std::string::npos);
+  EXPECT_TRUE(fs::is_empty(folder_ / "precious"));
 }
 
 TEST_F(CheckpointStoreTest, AnUnwritablePlaceIsNamed) {

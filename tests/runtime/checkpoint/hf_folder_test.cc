@@ -353,6 +353,18 @@ TEST_F(HfFolder, ReadsShards) {
   write_index(map);
   EXPECT_THAT(open_message(),
               HasSubstr("the shard of 'net.c' is \"../ours.safetensors\", which is no file of its folder"));
+  std::filesystem::create_symlink("../elsewhere", in / "three");
+  write_file(folder_ / "elsewhere", "x");
+  map["net.c"] = "three";
+  write_index(map);
+  EXPECT_THAT(open_message(), AllOf(HasSubstr("the shard"), HasSubstr("in/three is a link to "),
+                                    HasSubstr("elsewhere, outside of its folder")));
+  for (const char* name : {"model.safetensors.index.json", "model.safetensors"}) {
+    std::filesystem::remove(in / name);
+    std::filesystem::create_symlink("../elsewhere", in / name);
+    EXPECT_THAT(open_message(), AllOf(HasSubstr(name), HasSubstr("outside of its folder")));
+    std::filesystem::remove(in / name);
+  }
   map["net.c"] = 3;
   write_index(map);
   EXPECT_THAT(open_message(), HasSubstr("the shard of 'net.c' is 3, no name of a file"));

@@ -87,6 +87,16 @@ TEST(Manifest, OneWithoutFilesIsNotWhole) {
   EXPECT_NE(message_of([&] { read_manifest(folder.path()); }).find("it lists no files"), std::string::npos);
 }
 
+TEST(Manifest, ALinkOutOfTheFolderIsRefused) {
+  const TemporaryFolder folder;
+  write_manifest({.step = 1, .files = {{"a", 6, 5}}, .content = {}}, folder.path());
+  std::filesystem::create_directory(folder / "checkpoint");
+  std::filesystem::create_symlink("../manifest.json", folder / "checkpoint/manifest.json");
+  const std::string message = message_of([&] { read_manifest(folder / "checkpoint"); });
+  EXPECT_NE(message.find("checkpoint/manifest.json is a link to "), std::string::npos) << message;
+  EXPECT_NE(message.find("outside of its folder"), std::string::npos) << message;
+}
+
 TEST(VerifyFiles, RefusesLinksOutOfTheFolder) {
   const TemporaryFolder folder;
   write_file(folder / "secret", "secret");

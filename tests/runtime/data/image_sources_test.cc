@@ -273,6 +273,19 @@ TEST(CifarFiles, AreReadInOrder) {
   check_labels(*train, 10, "classes");
 }
 
+TEST(CifarFiles, LinksOutOfTheFolderAreRefused) {
+  const TemporaryFolder folder;
+  write_file(folder / "elsewhere.bin", cifar_record({3}));
+  write_file(folder / "labels", "x");
+  for (const char* name : {"set/data_batch_1.bin", "idx/train-images-idx3-ubyte"}) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    std::filesystem::create_symlink("../elsewhere.bin", folder / name);
+    EXPECT_THAT(open_error((folder / name).parent_path()),
+                AllOf(HasSubstr(name), HasSubstr("elsewhere.bin, outside of its folder")));
+  }
+  EXPECT_EQ(open_images({.path = folder / "set/data_batch_1.bin"})->num_images(), 1);
+}
+
 // A deleted file or a failed download would go unnoticed: a fifth of the images missing.
 TEST(CifarFiles, AGapIsRefused) {
   const TemporaryFolder folder;

@@ -69,9 +69,34 @@ TEST(JsonRecords, TextThatBeginsWithABracketIsText) {
   for (const char* text :
        {"", " \n", "{", "{}", "[]", "[1] A footnote.", "[1]\n[2]\n", "{ int x; }", "{\"quoted\" words}",
         "[a link](http://x)", "{\"a\": 1}\nand then some words", "[\"quoted\"](x)", "{{template}} text",
-        "{'a': 1}\n{'a': 2}\n", "A line.\n{\"a\": 1}\n{\"a\": 2}\n", "\"a\"\n\"b\"\n", "1\n2\n"}) {
+        "{'a': 1}\n{'a': 2}\n", "A line.\n{\"a\": 1}\n{\"a\": 2}\n", "\"a\"\n\"b\"\n", "1\n2\n",
+        // The beginning of a list or object, but not of JSON that says something.
+        "[", "{\n", "[\"", "[\"A quote", "[\"Well,\" she said", "[1", "[[1", "{\"a", "{\"a\"", "[[a]] link",
+        "{\n  x = 1;\n", "[\"a\", b]\n", "{\"a\": f(1),\n", "[Enter the king]\n", "{\"a\": 1}\n}\n",
+        "[x for x in y]", "{\"a\": 1, // said so\n", "[\"line\nend"}) {
     EXPECT_EQ(find_json_records(text).kind, Kind::kNone) << text;
   }
+}
+
+TEST(JsonRecords, OneDocumentIsFoundWholeAndCutOff) {
+  const std::string object = "{\"text\": \"a \\\"quote\\\" \u00e9\", \"n\": [1, -2.5, true, null]}";
+  const std::string list = "[\n  " + object + ",\n  " + object + "\n]\n", numbers = "[3.5, 4, 5]\n";
+  EXPECT_EQ(find_json_records(object).kind, Kind::kObject);
+  EXPECT_EQ(find_json_records(numbers).kind, Kind::kRecords);
+  EXPECT_EQ(find_json_records("[[1, 2],\n [3, 4]]").kind, Kind::kRecords);
+  for (std::size_t size = sizeof "{\"text\":" - 1; size < object.size(); ++size) {
+    const JsonRecords found = find_json_records(object.substr(0, size));
+    EXPECT_EQ(found.kind, Kind::kObject) << object.substr(0, size);
+    EXPECT_TRUE(found.is_cut_off);
+    EXPECT_FALSE(found.fields.empty());
+  }
+  for (std::size_t size = list.find(':') + 1; size < list.size() - 2; ++size) {
+    EXPECT_EQ(find_json_records(list.substr(0, size)).kind, Kind::kRecords) << list.substr(0, size);
+    EXPECT_TRUE(find_json_records(list.substr(0, size)).is_list);
+  }
+  EXPECT_EQ(find_json_records("[[1, 2],\n [3,").kind, Kind::kRecords);
+  EXPECT_EQ(find_json_records("[\"one\", \"two\", \"thr").kind, Kind::kRecords);
+  EXPECT_TRUE(find_json_records("{\"a\": NaN, \"b\": ").is_cut_off);
 }
 
 TEST(JsonRecords, SaysHowTheTextIsTakenOut) {
@@ -81,6 +106,10 @@ TEST(JsonRecords, SaysHowTheTextIsTakenOut) {
   EXPECT_THAT(find_json_records(R"({"b": 1, "a": 2})").fields, ElementsAre("a", "b"));
   EXPECT_THAT(described("{\"text\": \"a\"}\n{\"text\": \"b\"}"), HasSubstr("jq -r '.text' in.jsonl"));
   EXPECT_THAT(described("[{\"content\": \"a\"}]"), HasSubstr("jq -r '.[] | .content'"));
+  EXPECT_THAT(described("[\"a\", \"b\"]"), HasSubstr("jq -r '.[]' in.jsonl"));
+  EXPECT_THAT(described("{\"a\": 1, \"text\":"),
+              AllOf(HasSubstr("holds JSON (one object) with the keys a, text, cut off at its end"),
+                    HasSubstr("Get the whole file and write its text"), HasSubstr("--as-text")));
   EXPECT_THAT(described("{\"messages\": []}\n{\"messages\": []}"), HasSubstr("'.messages[] | .content'"));
   EXPECT_THAT(described("{\"label\": 1, \"text\": \"a\"}", true), HasSubstr("'[.label, .text] | @tsv'"));
 }

@@ -18,7 +18,7 @@ using testing::message_of;
 
 std::vector<std::string> pieces(const std::string& pattern, const std::string& text) {
   std::vector<std::string> all;
-  MatchBudget budget(text.size(), 1);
+  MatchBudget budget(text, 1);
   pre_tokenize({TextPattern(pcre_of_onig(pattern))}, text, budget,
                [&](std::string_view piece) { all.emplace_back(piece); });
   return all;

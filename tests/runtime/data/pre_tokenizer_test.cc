@@ -19,7 +19,7 @@ using Pieces = std::vector<std::string>;
 
 Pieces pieces(const std::string& expression, std::string_view text) {
   Pieces all;
-  MatchBudget budget(text.size(), 1);
+  MatchBudget budget(text, 1);
   TextPattern(expression).split(text, budget, [&](std::string_view piece, bool is_match) {
     all.push_back((is_match ? "+" : "-") + std::string(piece));
   });
@@ -103,9 +103,12 @@ TEST(PreTokenizer, PatternsThatTakeTooLongAreStopped) {
 }
 
 TEST(PreTokenizer, ManyPatternsShareABudget) {
-  constexpr std::size_t kBytes = 100'000;
-  EXPECT_NE(message_of([] { MatchBudget(kBytes, 64).spend(std::uint64_t{20} * 512 * kBytes); }), "");
-  EXPECT_EQ(message_of([] { MatchBudget(kBytes, 5).spend(std::uint64_t{6} * 512 * kBytes); }), "");
+  const std::string text(100'000, 'a');
+  const auto spend = [&](std::size_t num_patterns, std::uint64_t units) {
+    return message_of([&] { MatchBudget(text, num_patterns).spend(units * 512 * text.size(), text); });
+  };
+  EXPECT_NE(spend(64, 20), "");
+  EXPECT_EQ(spend(5, 6), "");
 }
 
 // A match that starts behind its end would repeat for ever.

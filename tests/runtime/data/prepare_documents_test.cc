@@ -7,6 +7,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/data/document_file.h"
+#include "tests/runtime/data/small_vocabulary.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -88,6 +89,26 @@ TEST_F(PrepareDocumentsTest, OtherEncodingsAndRecordsAreRefused) {
   EXPECT_THAT(refusal("{\"label\": 1, \"text\": \"a\"}\n"), HasSubstr("[.label, .text] | @tsv"));
   EXPECT_THAT(refusal("\xef\xbb\xbf"), HasSubstr("no text was found"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
+}
+
+TEST_F(PrepareDocumentsTest, ALineOnWhichPatternsTakeTooLongIsNamed) {
+  nlohmann::json json = testing::tokenizer_of({});
+  json["pre_tokenizer"] = {{"type", "Sequence"},
+                           {"pretokenizers",
+                            {{{"type", "Split"},
+                              {"pattern", {{"Regex", "(?:a|aa)+c|."}}},
+                              {"behavior", "Isolated"},
+                              {"invert", false}},
+                             {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}};
+  std::ofstream(folder_ / "tokenizer.json") << json.dump();
+  std::ofstream(folder_ / "in.tsv") << "0\tshort\n1\tx " << std::string(50'000, 'a') << "\n";
+  const std::string message = testing::message_of([&] {
+    prepare_documents({.inputs = {folder_ / "in.tsv"},
+                       .output = folder_ / "out",
+                       .tokenizer = (folder_ / "tokenizer.json").string()});
+  });
+  EXPECT_THAT(message, HasSubstr("in.tsv:2: tokenizer " + (folder_ / "tokenizer.json").string()));
+  EXPECT_THAT(message, HasSubstr("take too long at byte 2 of the text"));
 }
 
 TEST_F(PrepareDocumentsTest, LinesThatAreNoDocumentsAreNamed) {

@@ -1,5 +1,6 @@
 #include "runtime/data/prepare_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -143,6 +144,34 @@ TEST(PrepareText, ByteLevelBpeKeepsItsFileAndWidth) {
   const auto saved = load_saved_tokenizer("bpe", folder / "out");
   EXPECT_EQ(text_of(folder / "out/train.bin", *saved) + text_of(folder / "out/eval.bin", *saved),
             "he said\nhe knew\n");
+}
+
+TEST(PrepareText, ATextOnWhichPatternsTakeTooLongIsNamed) {
+  const TemporaryFolder folder;
+  nlohmann::json vocab = nlohmann::json::object();
+  for (int byte = 0; byte < 256; ++byte) vocab[written_token(std::string(1, static_cast<char>(byte)))] = byte;
+  const nlohmann::json split = {{"type", "Split"},
+                                {"pattern", {{"Regex", "(?:a|aa)+c|."}}},
+                                {"behavior", "Isolated"},
+                                {"invert", false}};
+  const nlohmann::json json = {
+      {"pre_tokenizer",
+       {{"type", "Sequence"},
+        {"pretokenizers",
+         {split, {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}}},
+      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}}};
+  write_file(folder / "bpe" / "tokenizer.json", json.dump());
+  std::string text(1 << 20, 'b');
+  text[(1 << 20) - 1] = '\n';  // where the second piece begins
+  write_file(folder / "in.txt", text + "x " + std::string(50'000, 'a'));
+  const std::string message = message_of([&] {
+    prepare_text(
+        {.inputs = {folder / "in.txt"}, .output = folder / "out", .tokenizer = (folder / "bpe").string()});
+  });
+  EXPECT_THAT(message,
+              ::testing::HasSubstr((folder / "in.txt").string() + ": the text from line 2 (byte 1048576)"));
+  EXPECT_THAT(message, ::testing::HasSubstr("tokenizer " + (folder / "bpe/tokenizer.json").string() +
+                                            ": its patterns take too long at byte 2 of the text"));
 }
 
 TEST(PrepareText, LongTextsAreEncodedInPiecesWithoutLoss) {

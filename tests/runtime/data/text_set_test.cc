@@ -15,7 +15,7 @@ using testing::message_of;
 /// The pieces, with matches in brackets.
 std::vector<std::string> pieces(const TextSet& set, std::string_view text) {
   std::vector<std::string> all;
-  MatchBudget budget(text.size(), 1);
+  MatchBudget budget(text, 1);
   set.split(text, budget, [&](std::string_view piece, bool is_match) {
     all.push_back(is_match ? "[" + std::string(piece) + "]" : std::string(piece));
   });

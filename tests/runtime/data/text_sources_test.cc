@@ -91,13 +91,15 @@ TEST_F(TextSourcesTest, LeavesOutWhatIsNoTextOfFoldersAndRefusesItByName) {
   write_file(folder_ / "more/pointer.txt",
              "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n");
   write_file(folder_ / "more/records.jsonl", "{\"text\": \"a\"}\n{\"text\": \"b\"}\n");
-  write_file(folder_ / "more/package.json", "{\"name\": \"one object is text of a folder\"}");
+  write_file(folder_ / "more/package.json", "{\"name\": \"one object\"}");
+  write_file(folder_ / "more/cut.json", "[{\"name\": \"one\"}, {\"na");
   write_file(folder_ / "more/utf16.txt", utf16);
   const std::vector<fs::path> inputs = {folder_ / "more"};
   const TextSources sources = find_text({.inputs = inputs});
-  EXPECT_EQ(names(sources), (std::vector<std::string>{"more/a.txt", "more/package.json"}));
-  for (const TextFlaw flaw : {TextFlaw::kEmpty, TextFlaw::kPointer, TextFlaw::kJson, TextFlaw::kUtf16})
+  EXPECT_EQ(names(sources), std::vector<std::string>{"more/a.txt"});
+  for (const TextFlaw flaw : {TextFlaw::kEmpty, TextFlaw::kPointer, TextFlaw::kUtf16})
     EXPECT_EQ(sources.notes.num_left_out(flaw), 1) << name_of(flaw);
+  EXPECT_EQ(sources.notes.num_left_out(TextFlaw::kJson), 3);
   const auto refusal = [&](const char* name) {
     const std::vector<fs::path> file = {folder_ / "more" / name};
     return message_of([&] { find_text({.inputs = file}); });
@@ -108,7 +110,7 @@ TEST_F(TextSourcesTest, LeavesOutWhatIsNoTextOfFoldersAndRefusesItByName) {
   EXPECT_NE(refusal("records.jsonl").find("--as-text"), std::string::npos);
   EXPECT_NE(refusal("records.jsonl").find("jq -r '.text'"), std::string::npos);
   EXPECT_NE(refusal("package.json").find("one object"), std::string::npos);
-  EXPECT_EQ(find_text({.inputs = inputs, .json_as_text = true}).files.size(), 3u);
+  EXPECT_EQ(find_text({.inputs = inputs, .json_as_text = true}).files.size(), 4u);
 }
 
 TEST_F(TextSourcesTest, NotesWhatIsUnusualAboutATextAndTakesIt) {

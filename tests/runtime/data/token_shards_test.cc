@@ -48,6 +48,19 @@ TEST_F(TokenShardsTest, BothPartsOfAPreparedFolderAreRefused) {
   EXPECT_THAT(names(folder_ / "p/t*.bin"), ElementsAre("p/train.bin"));
 }
 
+TEST_F(TokenShardsTest, LinksOutOfAFolderAreRefusedAndThoseThatAreNamedAreFollowed) {
+  write_file(folder_ / "elsewhere/b.bin", "x");
+  write_file(folder_ / "s/a.bin", "x");
+  fs::create_symlink("a.bin", folder_ / "s/c.bin");
+  EXPECT_THAT(names(folder_ / "s"), ElementsAre("s/a.bin", "s/c.bin"));
+  fs::create_symlink("../elsewhere/b.bin", folder_ / "s/b.bin");
+  EXPECT_THAT(refusal(folder_ / "s"),
+              AllOf(HasSubstr("the token shard " + (folder_ / "s/b.bin").string()),
+                    HasSubstr("elsewhere/b.bin"), HasSubstr("copy it into the folder")));
+  EXPECT_THAT(names(folder_ / "s/b.bin"), ElementsAre("s/b.bin"));
+  EXPECT_THAT(names(folder_ / "s/*.bin"), ElementsAre("s/a.bin", "s/b.bin", "s/c.bin"));
+}
+
 TEST_F(TokenShardsTest, SaysWhatIsThereInstead) {
   EXPECT_THAT(refusal("not/there.bin"),
               AllOf(HasSubstr("not/there.bin does not exist"), HasSubstr("working directory")));
