@@ -38,7 +38,7 @@ class Figure:
     formula: str = ""
     within: float = 0.01
     otherwise: str = ""
-    telling: bool = False  # among the rows of the README
+    telling: bool = False  # among the figures of the summary
 
 
 @dataclasses.dataclass

@@ -11,7 +11,6 @@ from measure import NOT_RUN, REPRODUCED, WITHIN_NOISE
 
 RESULTS = Path("tests/bench/results")
 PAGE, PICTURE = RESULTS / "reproduced.md", RESULTS / "reproduced.svg"
-BEGIN, END = "<!-- reproduced: begin -->\n", "<!-- reproduced: end -->\n"
 DIGITS, NUM_TELLING, MIB, WIDTH = 12, 6, 1 << 20, 118
 FACTS = ("processor", "cores", "memory_bytes", "gpu", "gpus", "build", "load")
 OF_A_FIGURE = ("name", "unit", "documented", "value", "low", "high", "verdict", "because", "telling")
@@ -158,22 +157,22 @@ def machines_text(paths):
 
 
 def _telling(results):
-    """The rows of the README: (experiment's title, figure)."""
+    """The figures of the summary: (experiment's title, figure)."""
     return [(experiment["title"], figure) for experiment in results["experiments"] for figure in experiment["figures"]
             if figure.get("telling") and "value" in figure][:NUM_TELLING]
 
 
-def readme_rows(results):
+def summary_text(results):
+    """The most telling figures of one machine, with a picture."""
     figures = [figure for experiment in results["experiments"] for figure in experiment["figures"] if "value" in figure]
     near = sum(figure["verdict"] == WITHIN_NOISE for figure in figures)
     good = sum(figure["verdict"] == REPRODUCED for figure in figures)
-    lines = ["", f"`examples/reproduce.sh` on {machine_title(results['machine'])}, load {results['machine']['load']:g}: {good} of {len(figures)} figures "
-             f"reproduced, {near} more within the noise, and "
-             f"{results['memory_as_predicted']}", f"of {results['memory_runs']} runs at the predicted byte of memory. "
-             f"[All of them]({PAGE}), by machine.", "", "| experiment | figure | documented | here |", "| --- | --- | --- | --- |"]
+    lines = [f"{machine_title(results['machine'])} reproduced {good} of {len(figures)} figures and {near} more within the noise.",
+             f"Memory was as predicted, to the byte, in {results['memory_as_predicted']} of {results['memory_runs']} runs.", "",
+             "| experiment | figure | documented | here |", "| --- | --- | --- | --- |"]
     lines += [f"| {title.split(':')[0]} | {figure['name']} | {figure.get('documented', '')} | {_cell(figure)} |"
               for title, figure in _telling(results)]
-    return "\n".join([*lines, "", f"![{results['picture']['title']}]({PICTURE})"]) + "\n"
+    return "\n".join([*lines, "", f"![{results['picture']['title']}]({PICTURE.name})"]) + "\n"
 
 
 def picture(data):
@@ -198,15 +197,12 @@ def pages(root):
     if not kept:
         raise ExperimentError(f"no results in {root / RESULTS}: examples/reproduce.sh --keep")
     shown = next((results for results in kept if results["machine"]["gpu"]), kept[0])
-    readme = (root / "README.md").read_text()
-    head, rest = readme.split(BEGIN)
-    _, tail = rest.split(END)
     machines = "\n".join(f"- {machine_title(results['machine'])}, load {results['machine']['load']:g}: [{path.parent.name}]({path.parent.name}/reproduce.json)"
                          for path, results in zip(files, kept))
     page = ("# Documented gains, by machine\n\n`examples/reproduce.sh --keep` measured them; `--pages` wrote this page. In "
-            "brackets: 95 % intervals,\nbootstrapped over rounds. Load: processes that wanted a core, those of the run included.\n\n" + machines + "\n" + _page_text(kept) + "\n")
-    return {root / "README.md": head + BEGIN + readme_rows(shown) + END + tail, root / PAGE: page,
-            root / PICTURE: picture(shown["picture"])}
+            "brackets: 95 % intervals,\nbootstrapped over rounds. Load: processes that wanted a core, those of the run included.\n\n" + machines + "\n\n" +
+            summary_text(shown) + _page_text(kept) + "\n")
+    return {root / PAGE: page, root / PICTURE: picture(shown["picture"])}
 
 
 def write_pages(root):
