@@ -115,7 +115,8 @@ struct PrefixReader : nlohmann::json_sax<nlohmann::json> {
   bool is_first_ = true;
 };
 
-/// Finds one object or list without an end, if everything before it is JSON with more than a bracket and a word.
+/// Finds one object or list without an end, if everything before it is JSON with more than a bracket and a
+/// word.
 JsonRecords find_cut_off(std::string_view text) {
   if (text.empty() || (text.front() != '{' && text.front() != '[')) return {};
   const auto read = [](std::string_view from) {

@@ -26,8 +26,8 @@ class MatchBudget {
         units_((std::uint64_t{1} << 22) +
                std::uint64_t{512} * text.size() * (std::min(num_patterns, kMostCounted) + 1)) {}
 
-  /// Spends `units` on a match in `rest`, a part of the text. Throws Error(kInvalidInput), naming the byte, if
-  /// fewer are left.
+  /// Spends `units` on a match in `rest`, a part of the text. Throws Error(kInvalidInput), naming the byte,
+  /// if fewer are left.
   void spend(std::uint64_t units, std::string_view rest) {
     TRIREME_CHECK(units <= units_,
                   "its patterns take too long at byte {} of the text: they look at each byte many times over",
