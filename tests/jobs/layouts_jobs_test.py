@@ -273,7 +273,7 @@ micro_batch = 2
 eval_every = 12
 eval_batches = 2
 [optimizer]
-lr = 4e-3
+lr = 2e-3
 schedule = "constant"
 warmup_steps = 4
 [parallel]
@@ -288,7 +288,7 @@ recompute_every = 2
             self.assertEqual([m[key] for m in stages if key in m], [m[key] for m in one if key in m])
         losses = [m["loss"] for m in stages if "loss" in m]
         self.assertEqual(len(losses), 24)
-        late = sorted(losses[-8:])[4]  # at this rate a step now and then is far off, whatever the text
+        late = sorted(losses[-8:])[4]  # the median: a step may be far off
         self.assertLess(late, losses[0] - 1.5)  # from 256 equally likely bytes to letters
 
     def test_a_checkpoint_moves_between_pipelines(self):
