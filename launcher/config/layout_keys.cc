@@ -67,7 +67,7 @@ ConfigKey layout_key(const LayoutField& field) {
           .name = std::string(field.name),
           .type = type_of(field),
           .rule = rule_of(field),
-          .help = fmt::format("{}{} The results do not change.", field.doc, may_be_auto ? kByMemory : ""),
+          .help = fmt::format("{}{}", field.doc, may_be_auto ? kByMemory : ""),
           .get = [=](const JobConfig& job) -> ConfigValue {
             if (may_be_auto && job.parallel.open.contains(row->name)) return std::string(kAuto);
             return to_config(row->get(job.parallel.layout));

@@ -79,64 +79,67 @@ constexpr std::string_view kNoBackward = "an evaluation runs no backward pass";
 std::vector<LayoutField> make_fields() {
   using L = Layout;
   std::vector<LayoutField> all = {
-      field<&L::pipeline>(
-          "pipeline", "Pipeline stages that the blocks are cut into; data ranks = ranks / stages / `tensor`.",
-          1, 4096),
+      field<&L::pipeline>("pipeline",
+                          "Pipeline stages that the blocks are cut into; data ranks = ranks / stages / "
+                          "`tensor`. The results do not change.",
+                          1, 4096),
       field<&L::tensor>(
           "tensor",
           "Tensor parallelism: neighbouring ranks that share the `model.tensor_chunks` of every layer "
           "and read the same samples; data ranks = ranks / stages / `tensor`. Divides "
-          "`model.tensor_chunks` and the heads (of `llama` `kv_heads`).",
+          "`model.tensor_chunks` and the heads (of `llama` `kv_heads`). The results do not change.",
           1, 64),
       field<&L::sequence>(
           "sequence",
           "Sequence parallelism: the `tensor` ranks also share the rows of norms, dropout and the "
           "residual stream, so that all activations of a layer are divided by `tensor`. Its sums "
           "become reduce-scatters and all-gathers, and each layer gathers twice more in backward. For "
-          "GPTs, Llamas and BERTs, where `tensor` divides the sequence."),
+          "GPTs, Llamas and BERTs, where `tensor` divides the sequence. The results do not change."),
       field<&L::zero>(
           "zero",
           "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
-          "too, 3: parameters too (FSDP, fully sharded).",
+          "too, 3: parameters too (FSDP, fully sharded). The results do not change.",
           0, 3),
       field<&L::accumulate_unsharded>(
           "accumulate_unsharded",
           "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce "
-          "them once: more memory, less traffic (FSDP: `no_sync`)."),
+          "them once: more memory, less traffic (FSDP: `no_sync`). The results do not change."),
       field<&L::keep_gathered>(
           "keep_gathered",
           "`zero` 3: gather each block's parameters once a step and keep them from their first "
           "use to their last, over all micro-batches: more memory, less traffic (FSDP: "
-          "`reshard_after_forward` = False)."),
+          "`reshard_after_forward` = False). The results do not change."),
       field<&L::prefetch_depth>(
           "prefetch_depth",
           "`zero` 3: number of blocks ahead of which parameters are gathered. 0: a block's "
-          "parameters are gathered when it runs."),
+          "parameters are gathered when it runs. The results do not change."),
       field<&L::group_min_bytes>(
           "group_min_bytes",
           "Neighbouring blocks whose fp32 parameters are smaller share their buffers and "
           "messages: less padding and fewer messages where blocks are small. An integer, or a "
-          "string such as \"4 MiB\". 0: each block has its own.",
+          "string such as \"4 MiB\". 0: each block has its own. The results do not change.",
           0, std::numeric_limits<std::int64_t>::max()),
       field<&L::recompute_every>(
           "recompute_every",
           "Activation checkpointing: keep only the input of every segment of this many blocks, "
-          "fewer than the model has, and run the segment again in backward. 0: keep everything."),
+          "fewer than the model has, and run the segment again in backward. 0: keep everything. The results "
+          "do not change."),
       field<&L::recompute>(
           "recompute",
           "`selective`: attention's queries, keys and values are dropped after forward and computed "
           "again in backward from the input, which is kept in any case. That saves 3/16 of what a "
           "GPT's blocks keep, for at most a twelfth more arithmetic. Softmax is not run again: no "
           "matrix over pairs of tokens exists that it could save. With `recompute_every`, which keeps "
-          "no block whole, segments need less while their backward runs."),
+          "no block whole, segments need less while their backward runs. The results do not change."),
       field<&L::schedule>(
           "schedule",
           "Order of micro-batches in a pipeline. `gpipe`: all forwards, then all backwards. `1f1b`: "
           "alternately, with fewer micro-batches alive. `interleaved`: as `1f1b` with several chunks of "
           "blocks on every rank, for a smaller pipeline bubble. `zb-h1`: as `1f1b`, with the weights' "
           "gradients computed separately while a stage would wait: a smaller bubble for more memory. No "
-          "effect with one stage."),
-      field<&L::chunks>("chunks", "`interleaved`: chunks of blocks on every rank.", 1),
+          "effect with one stage. The results do not change."),
+      field<&L::chunks>("chunks", "`interleaved`: chunks of blocks on every rank. The results do not change.",
+                        1),
       field<&L::cut>("pipeline_cut", "First block of every stage (of every chunk) but the first."),
       field<&L::exchange>(
           "exchange",
@@ -146,7 +149,8 @@ std::vector<LayoutField> make_fields() {
           "ranks. It requires equally many data ranks on every host, neighbours in their numbers, and "
           "for `reduction` = canonical a power of two of micro-batches that a host sums at once; else "
           "the exchange is flat, and the run logs why. `auto`: hierarchical where it is possible and "
-          "`reduction` = canonical."),
+          "`reduction` = canonical. The results do not change, but with "
+          "`reduction` = fast."),
   };
   for (LayoutField& row : all) {
     const bool is_own = row.name == "prefetch_depth" || row.name == "group_min_bytes";

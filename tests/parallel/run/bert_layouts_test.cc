@@ -1,6 +1,5 @@
-// BERT: the same bits on every layout in every precision, and predicted memory, while the number of targets
-// varies from step to step.
-#include <fmt/format.h>
+// BERT on batches whose number of targets varies: steps without targets, padded and packed documents,
+// classes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,7 +8,7 @@
 #include "runtime/data/document_dataset.h"
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
-#include "tests/support/predicted_run.h"
+#include "tests/support/layout_families.h"
 #include "tests/support/sample_documents.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
@@ -17,50 +16,12 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kGlobalBatch = 8, kSteps = 4, kSeqLen = 9, kVocab = 37;
-constexpr std::int32_t kNumDocuments = 21;
-
-struct LayoutCase {
-  int ranks = 1, zero = 0, recompute = 0;
-  trireme::Layout pipeline;
-  std::string to_string() const {
-    return fmt::format("{} ranks, zero {}, recompute {}, {} stages, {}", ranks, zero, recompute,
-                       pipeline.pipeline, name(pipeline.schedule));
-  }
-  trireme::Layout whole() const {
-    trireme::Layout all = pipeline;
-    all.zero = static_cast<ZeroStage>(zero);
-    all.recompute_every = recompute;
-    return all;
-  }
-};
-
-const LayoutCase kLayouts[] = {
-    {.ranks = 2, .zero = 0},
-    {.ranks = 4, .zero = 1, .recompute = 1},
-    {.ranks = 4, .zero = 2},
-    {.ranks = 4, .zero = 3, .recompute = 2},
-    {.ranks = 2, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kGpipe}},
-    {.ranks = 4, .zero = 3, .pipeline = {.pipeline = 2}},
-    {.ranks = 2,
-     .recompute = 1,
-     .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}},
-    {.ranks = 4, .zero = 2, .pipeline = {.pipeline = 2, .schedule = PipelineSchedule::kZeroBubbleH1}}};
-
-EngineOptions options_for(PrecisionMode mode, const LayoutCase& layout, bool documents) {
-  EngineOptions options{.global_batch = kGlobalBatch,
-                        .micro_batch = 1,
-                        .seed = 3,
-                        .optimizer = {.weight_decay = 0.1f},
-                        .grad_clip = 0.5f,
-                        .layout = layout.whole(),
-                        .sample = SampleSpec{.input = {kSeqLen}, .target = {kSeqLen}, .documents = documents},
-                        .precision = Precision(mode)};
-  if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
-  return options;
-}
-
+using testing::LayoutFamily;
+using testing::RankedLayout;
 using testing::RunOutcome;
+
+constexpr std::int64_t kSeqLen = 9, kVocab = 37;
+constexpr std::int32_t kNumDocuments = 21;
 
 std::shared_ptr<const Dataset> masked(std::shared_ptr<const Dataset> tokens, double probability) {
   return std::make_shared<MaskedTokens>(MaskedTokens::Options{.tokens = std::move(tokens),
@@ -89,84 +50,70 @@ std::shared_ptr<const Dataset> documents(bool pack, DocumentDataset::Targets tar
                                                                     .vocab_size = kVocab});
 }
 
-BatchSource source(const Dataset& data, std::int64_t first) {
-  return [&data, first](std::int64_t sample, std::int64_t count) {
-    return data.read_train(first + sample, count);
-  };
+LayoutFamily bert_on(const std::shared_ptr<const Dataset>& data, int classes = 0) {
+  BertConfig config{
+      .layers = 3, .hidden = 24, .heads = 4, .vocab = kVocab, .seq_len = kSeqLen, .dropout = 0.1f};
+  if (classes > 0) config.classes = classes;
+  return {
+      .name = "bert",
+      .build = [config] { return build_bert(config); },
+      .sample = {.input = {kSeqLen}, .target = {kSeqLen}, .documents = !data->train_documents(0).empty()},
+      .batches =
+          [data](std::int64_t first) {
+            return [data, first](std::int64_t sample, std::int64_t count) {
+              return data->read_train(first + sample, count);
+            };
+          },
+      .targets = [data](std::int64_t first) { return data->num_train_targets(first, testing::kFamilyBatch); },
+      .targets_of_sample = kSeqLen,
+      .steps = 4};
 }
 
 class BertLayouts : public ::testing::TestWithParam<PrecisionMode> {
  protected:
-  static BertConfig model() {
-    return {.layers = 3, .hidden = 24, .heads = 4, .vocab = kVocab, .seq_len = kSeqLen, .dropout = 0.1f};
+  static RunOutcome run(const LayoutFamily& family, const RankedLayout& layout = {}) {
+    return testing::run_family(family, GetParam(), layout,
+                               [](const StepResult& result, std::int64_t targets) {
+                                 // The first scale is too large where few targets share the loss.
+                                 EXPECT_EQ(result.skipped, !std::isfinite(result.grad_norm));
+                                 EXPECT_TRUE(!result.skipped || GetParam() == PrecisionMode::kFp16);
+                                 if (targets == 0) {
+                                   EXPECT_EQ(result.grad_norm, 0);
+                                 }
+                               });
   }
-
-  static RunOutcome run(const LayoutCase& layout, double probability = 0.15) {
-    return run(layout, model(), *masked_tokens(probability));
-  }
-
-  static RunOutcome run(const LayoutCase& layout, const BertConfig& config, const Dataset& data) {
-    return testing::run_as_predicted(
-        {.blocks = std::make_shared<const BlockList>(build_bert(config)),
-         .options = options_for(GetParam(), layout, !data.train_documents(0).empty()),
-         .ranks = layout.ranks,
-         .steps = kSteps,
-         .batches = [&data](std::int64_t first) { return source(data, first); },
-         .targets = [&data](std::int64_t first) { return data.num_train_targets(first, kGlobalBatch); },
-         .targets_of_sample = kSeqLen,
-         .look =
-             [](const StepResult& result, std::int64_t targets) {
-               // The first scale is too large where few targets share the loss.
-               EXPECT_EQ(result.skipped, !std::isfinite(result.grad_norm));
-               EXPECT_TRUE(!result.skipped || GetParam() == PrecisionMode::kFp16);
-               if (targets == 0) {
-                 EXPECT_EQ(result.grad_norm, 0);
-               }
-             }},
-        layout.to_string());
+  static RunOutcome check(const LayoutFamily& family) {
+    const RunOutcome expected = run(family);
+    for (const RankedLayout& layout : testing::sampled(testing::common_layouts(), 3))
+      EXPECT_TRUE(run(family, layout) == expected) << layout.to_string();
+    return expected;
   }
 };
 
-TEST_P(BertLayouts, EveryLayoutGivesTheSameState) {
-  const RunOutcome expected = run({});
-  EXPECT_TRUE(std::isfinite(expected.eval_loss));
-  for (const LayoutCase& layout : testing::sampled(kLayouts, 3))
-    EXPECT_TRUE(run(layout) == expected) << layout.to_string();
-}
-
-TEST_P(BertLayouts, StepsWithoutTargetsToo) {
-  constexpr double kNone = 1e-9, kFew = 0.02;  // of kFew, some steps have none
+TEST_P(BertLayouts, StepsWithoutTargetsGiveTheSameState) {
+  constexpr double kNone = 1e-9, kFew = 0.02;  // with kFew, some steps have none
   for (const double probability : {kNone, kFew}) {
-    const RunOutcome expected = run({}, probability);
-    EXPECT_TRUE(run({.ranks = 4, .zero = 3}, probability) == expected);
-    EXPECT_TRUE(run({.ranks = 2, .pipeline = {.pipeline = 2}}, probability) == expected);
+    const LayoutFamily family = bert_on(masked_tokens(probability));
+    const RunOutcome expected = run(family);
+    EXPECT_TRUE(run(family, {.ranks = 4, .layout = {.zero = ZeroStage::kParameters}}) == expected);
+    EXPECT_TRUE(run(family, {.ranks = 2, .layout = {.pipeline = 2}}) == expected);
     EXPECT_EQ(expected.train_loss == 0, probability == kNone);
   }
 }
 
-TEST_P(BertLayouts, PaddedAndPackedDocumentsToo) {
+TEST_P(BertLayouts, PaddedAndPackedDocumentsGiveTheSameState) {
   for (const bool pack : {false, true}) {
     SCOPED_TRACE(pack ? "packed" : "padded");
-    const auto data = masked(documents(pack, DocumentDataset::Targets::kTokens), 0.15);
-    const RunOutcome expected = run({}, model(), *data);
-    EXPECT_GT(expected.train_loss, 0);
-    for (const LayoutCase& layout : testing::sampled(kLayouts, 3)) {
-      EXPECT_TRUE(run(layout, model(), *data) == expected) << layout.to_string();
-    }
+    EXPECT_GT(check(bert_on(masked(documents(pack, DocumentDataset::Targets::kTokens), 0.15))).train_loss, 0);
   }
 }
 
-TEST_P(BertLayouts, ClassesOfDocumentsToo) {
-  BertConfig config = model();
-  config.classes = 3;
+TEST_P(BertLayouts, ClassesOfDocumentsGiveTheSameState) {
   for (const bool pack : {false, true}) {
     SCOPED_TRACE(pack ? "packed" : "padded");
     const auto data = documents(pack, DocumentDataset::Targets::kLabels);
     EXPECT_EQ(data->num_train_targets(0, data->num_samples()), kNumDocuments);
-    const RunOutcome expected = run({}, config, *data);
-    for (const LayoutCase& layout : testing::sampled(kLayouts, 3)) {
-      EXPECT_TRUE(run(layout, config, *data) == expected) << layout.to_string();
-    }
+    check(bert_on(data, 3));
   }
 }
 

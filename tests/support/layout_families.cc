@@ -1,0 +1,203 @@
+#include "tests/support/layout_families.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "models/bert.h"
+#include "models/cct.h"
+#include "models/llama.h"
+#include "models/vit.h"
+#include "runtime/base/error.h"
+#include "runtime/data/masked_tokens.h"
+#include "runtime/data/synthetic_tokens.h"
+#include "tests/support/tiny_gpt.h"
+#include "tests/support/tiny_resnet.h"
+
+namespace trireme::testing {
+namespace {
+
+using enum PipelineSchedule;
+using enum ZeroStage;
+
+constexpr std::int64_t kSeqLen = 9, kVocab = 37;  // of text
+constexpr std::int64_t kPixels = 12, kClasses = 5;
+constexpr int kChunks = 4;
+
+LayoutFamily llama(bool tied) {
+  return {.name = tied ? "llama_tied" : "llama",
+          .build =
+              [tied] {
+                return build_llama({.layers = 3,
+                                    .hidden = 24,
+                                    .heads = 4,
+                                    .kv_heads = 2,
+                                    .ffn = 40,
+                                    .vocab = kVocab,
+                                    .seq_len = kSeqLen,
+                                    .rope_theta = 100.0,
+                                    .tied = tied});
+              },
+          .sample = {.input = {kSeqLen}, .target = {kSeqLen}},
+          .batches = [](std::int64_t first) { return token_source(kVocab, kSeqLen, first); },
+          .targets_of_sample = kSeqLen,
+          .steps = 4};
+}
+
+/// The number of targets varies from step to step.
+LayoutFamily bert() {
+  const auto tokens = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
+      .num_samples = 16, .sequence_length = kSeqLen, .vocab_size = kVocab, .seed = 1});
+  const auto data = std::make_shared<MaskedTokens>(MaskedTokens::Options{
+      .tokens = tokens, .seed = 2, .probability = 0.15, .mask_token = kVocab - 1, .vocab_size = kVocab});
+  return {.name = "bert",
+          .build =
+              [] {
+                return build_bert({.layers = 3,
+                                   .hidden = 24,
+                                   .heads = 4,
+                                   .vocab = kVocab,
+                                   .seq_len = kSeqLen,
+                                   .dropout = 0.1f});
+              },
+          .sample = {.input = {kSeqLen}, .target = {kSeqLen}},
+          .batches =
+              [data](std::int64_t first) {
+                return [data, first](std::int64_t sample, std::int64_t count) {
+                  return data->read_train(first + sample, count);
+                };
+              },
+          .targets = [data](std::int64_t first) { return data->num_train_targets(first, kFamilyBatch); },
+          .targets_of_sample = kSeqLen,
+          .steps = 4};
+}
+
+LayoutFamily of_images(std::string name, std::function<BlockList()> build, int chunks) {
+  return {.name = std::move(name),
+          .build = std::move(build),
+          .sample = {.input = {kPixels, kPixels, 3}, .input_dtype = DType::kFloat32, .target = {}},
+          .batches = [](std::int64_t first) { return image_source(kPixels, kClasses, first); },
+          .tensor_chunks = chunks};
+}
+
+BlockList tiny_vit(TokenPool pool, int chunks, float dropout) {
+  return build_vit({.layers = 3,
+                    .hidden = 24,
+                    .heads = 4,
+                    .ffn = 40,
+                    .patch = 4,
+                    .image_size = kPixels,
+                    .classes = kClasses,
+                    .pool = pool,
+                    .dropout = dropout,
+                    .stochastic_depth = 5 * dropout,
+                    .label_smoothing = 0.1f,
+                    .tensor_chunks = chunks});
+}
+
+BlockList tiny_cct(int chunks, float dropout) {
+  return build_cct({.layers = 3,
+                    .hidden = 24,
+                    .heads = 4,
+                    .ffn = 24,
+                    .image_size = kPixels,
+                    .classes = kClasses,
+                    .dropout = dropout,
+                    .stochastic_depth = 5 * dropout,
+                    .tensor_chunks = chunks});
+}
+
+LayoutFamily vit(std::string name, TokenPool pool, int chunks = 1) {
+  return of_images(
+      std::move(name), [=] { return tiny_vit(pool, chunks, 0.1f); }, chunks);
+}
+
+LayoutFamily cct(std::string name, int chunks = 1) {
+  return of_images(
+      std::move(name), [=] { return tiny_cct(chunks, 0.1f); }, chunks);
+}
+
+const std::vector<RankedLayout> kCommon = {
+    {.ranks = 2},
+    {.threads = 3},
+    {.ranks = 4, .layout = {.zero = kOptimizer, .recompute_every = 1}},
+    {.ranks = 4, .layout = {.zero = kGradients}},
+    {.ranks = 4, .layout = {.zero = kParameters, .recompute_every = 2}},
+    {.ranks = 2, .layout = {.pipeline = 2, .schedule = kGpipe}},
+    {.ranks = 4, .layout = {.pipeline = 2, .zero = kParameters}},
+    {.ranks = 2, .layout = {.pipeline = 2, .schedule = kInterleaved, .chunks = 2, .recompute_every = 1}},
+    {.ranks = 4, .layout = {.pipeline = 2, .schedule = kZeroBubbleH1, .zero = kGradients}}};
+
+const std::vector<RankedLayout> kTensor = {
+    {.ranks = 2, .layout = {.zero = kParameters}},
+    {.ranks = 4, .layout = {.tensor = 4}},
+    {.ranks = 4, .layout = {.tensor = 2, .zero = kGradients, .recompute_every = 2}},
+    {.ranks = 4, .layout = {.tensor = 2, .pipeline = 2, .recompute_every = 1}},
+    {.ranks = 8, .layout = {.tensor = 4, .zero = kParameters}},
+    {.ranks = 4, .layout = {.tensor = 2, .pipeline = 2, .schedule = kZeroBubbleH1}}};
+
+}  // namespace
+
+std::string RankedLayout::to_string() const {
+  return fmt::format("{} ranks x {} threads: {}", ranks, threads, to_text(layout));
+}
+
+std::span<const RankedLayout> common_layouts() {
+  return kCommon;
+}
+
+std::span<const RankedLayout> tensor_layouts() {
+  return kTensor;
+}
+
+const std::vector<LayoutFamily>& layout_families() {
+  static const std::vector<LayoutFamily> families = {llama(false),
+                                                     llama(true),
+                                                     bert(),
+                                                     vit("vit", TokenPool::kClassToken),
+                                                     vit("vit_mean", TokenPool::kMean),
+                                                     cct("cct"),
+                                                     vit("vit_chunks", TokenPool::kClassToken, kChunks),
+                                                     cct("cct_chunks", kChunks)};
+  return families;
+}
+
+const LayoutFamily& layout_family(std::string_view name) {
+  const auto found = std::ranges::find(layout_families(), name, &LayoutFamily::name);
+  TRIREME_CHECK(found != layout_families().end(), "no family {}", name);
+  return *found;
+}
+
+BlockList vit_without_dropout(int chunks) {
+  return tiny_vit(TokenPool::kClassToken, chunks, 0.0f);
+}
+
+BlockList cct_without_dropout(int chunks) {
+  return tiny_cct(chunks, 0.0f);
+}
+
+RunOutcome run_family(const LayoutFamily& family, PrecisionMode mode, const RankedLayout& on,
+                      std::function<void(const StepResult&, std::int64_t targets)> look) {
+  EngineOptions options{.threads = on.threads,
+                        .global_batch = kFamilyBatch,
+                        .micro_batch = 1,
+                        .seed = 3,
+                        .optimizer = {.weight_decay = 0.1f},
+                        .grad_clip = 0.5f,
+                        .layout = on.layout,
+                        .sample = family.sample,
+                        .precision = Precision(mode)};
+  if (mode == PrecisionMode::kFp16) options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
+  const auto all_targets = [&](std::int64_t) { return kFamilyBatch * family.targets_of_sample; };
+  return run_as_predicted({.blocks = std::make_shared<const BlockList>(family.build()),
+                           .options = options,
+                           .ranks = on.ranks,
+                           .steps = family.steps,
+                           .batches = family.batches,
+                           .targets = family.targets ? family.targets : all_targets,
+                           .targets_of_sample = family.targets_of_sample,
+                           .look = std::move(look)},
+                          on.to_string());
+}
+
+}  // namespace trireme::testing
