@@ -1,7 +1,7 @@
 // The one form in which the program says what went wrong: "trireme: error: ..." on standard error.
 #pragma once
 
-#include <filesystem>
+#include <exception>
 #include <string_view>
 
 #include "runtime/base/error.h"
@@ -14,9 +14,8 @@ inline constexpr std::string_view kErrorPrefix = "trireme: error: ";
 /// `rank` >= 0 names the rank that speaks.
 void report_error(std::string_view message, int rank = -1) noexcept;
 
-/// An error of the standard library about a path, in the program's words:
-/// "cannot use data/x: File name too long", with both paths where there are two: kInvalidInput where another
-/// path would do, else kRuntime.
-Error as_error(const std::filesystem::filesystem_error& error);
+/// Any exception as an Error. One of the standard library about a path becomes "cannot use data/x: File name
+/// too long", with both paths where there are two: kInvalidInput where another path would do, else kRuntime.
+Error as_error(const std::exception& failure);
 
 }  // namespace trireme

@@ -129,9 +129,8 @@ void PartnerCopy::write() {
     writer_->write(*own);
     own_ = tensor_of(own);
   } catch (const Error& error) {
-    throw Error(error.code(),
-                fmt::format("host {}: {}; {}", host_name(), error.what(), ring_.folder.describe_room()),
-                error.where());
+    throw error.saying(
+        fmt::format("host {}: {}; {}", host_name(), error.what(), ring_.folder.describe_room()));
   }
   files_.check_noted();
 }

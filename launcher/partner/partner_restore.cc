@@ -36,7 +36,8 @@ void write_at(const fs::path& path, std::span<const ShardPiece> pieces) {
   }
   if (fd >= 0) ::close(fd);
   if (error != 0)
-    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", path.string(), std::strerror(error));
+    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", path.string(), std::strerror(error))
+        .about({.file = path.string(), .system_error = error});
 }
 
 }  // namespace

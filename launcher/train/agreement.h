@@ -15,10 +15,14 @@ namespace trireme {
 class AgreedError : public Error {
  public:
   using Error::Error;
+  explicit AgreedError(const Error& error) : Error(error) {}
+  void about(ErrorFacts) const =
+      delete;  // it would be thrown as an Error: AgreedError(Error(...).about(...))
 };
 
 /// Collective. Runs `stage` on every rank. When any rank has thrown, every rank throws an AgreedError with
-/// all messages, equal ones once; its code is that of the lowest failing rank.
+/// all messages, equal ones once; its code and facts are those of the lowest failing rank, which they name
+/// where no other rank failed.
 void run_stage(Communicator& comm, const std::function<void()>& stage);
 
 /// Collective. Throws an AgreedError that names rank and key when the texts (see describe_difference) differ.

@@ -73,7 +73,8 @@ MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
   if (!file_.good()) {
     const int reason = errno;
     throw Error(code_of_file_failure(reason), "cannot write {}: {}", path.string(),
-                std::generic_category().message(reason));
+                std::generic_category().message(reason))
+        .about({.file = path.string(), .system_error = reason});
   }
 }
 
@@ -125,8 +126,10 @@ void MetricsWriter::write_eval(std::int64_t step, const EvalMetrics& metrics) {
 void MetricsWriter::write_line(const std::string& line) {
   file_ << line << '\n' << std::flush;
   if (!file_.good()) {
+    const int reason = errno;
     throw Error(ErrorCode::kRuntime, "cannot write {}: {}", options_.path.string(),
-                std::generic_category().message(errno));
+                std::generic_category().message(reason))
+        .about({.file = options_.path.string(), .system_error = reason});
   }
 }
 

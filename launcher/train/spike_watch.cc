@@ -102,7 +102,9 @@ void SpikeWatch::remember(const StepResult& step) const {
       SortedJson{{"step", step.step}, {"loss", step.loss}, {"grad_norm", step.grad_norm}}.dump() + "\n";
   std::ofstream file(file_, std::ios::binary | std::ios::app);
   file << line << std::flush;
-  if (!file.good()) throw Error(ErrorCode::kRuntime, "cannot write {}", file_.string());
+  if (!file.good())
+    throw Error(ErrorCode::kRuntime, "cannot write {}", file_.string())
+        .about({.file = file_.string(), .system_error = errno});
   file.close();
   sync_file(file_);
 }

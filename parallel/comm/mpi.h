@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,8 @@ class MpiRank {
     int rank = 0;
     int local_rank = 0;
     int num_local_ranks = 1;
+    /// Called by abort(), in place of printing the message, before any process ends. Must not throw.
+    std::function<void(const Error& error)> report = {};
   };
   /// Enters the board of the machine. Where the launcher has not told enough to find it, this rank has one of
   /// its own until MPI runs.
@@ -42,11 +45,9 @@ class MpiRank {
 
   /// Another one after MPI has started, where the board had to be made with its help.
   const std::shared_ptr<RankStatus>& status() const;
-  /// Prints the message, naming the rank, the first time. While MPI runs it ends the job with exit code 1;
+  /// Reports the error, naming the rank, the first time. While MPI runs it ends the job with exit code 1;
   /// else it returns, and the process has to exit with that code, which ends the job, too. From any thread.
-  void abort(const std::string& message) noexcept;
-  /// For a supervisor alone (last_word.h): the message of a job that all ranks are about to leave.
-  void say_last_word(const std::string& message) noexcept;
+  void abort(const Error& error) noexcept;
 
  private:
   friend class MpiSession;

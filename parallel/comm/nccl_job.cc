@@ -195,16 +195,16 @@ void NcclJob::keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> t
   }
 }
 
-void NcclJob::fail(const std::string& message) noexcept {
+void NcclJob::fail(const Error& error) noexcept {
   std::vector<std::shared_ptr<NcclChannel>> channels;
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
-    failure_ = message;
+    failure_ = error.what();
     for (const auto& channel : channels_) channels.push_back(channel.lock());
   }
   // The message first: peers whose operations break off must not be the first to speak.
-  host_->abort(message);
+  host_->abort(error);
   for (const auto& channel : channels) {
     if (channel) channel->abort();
   }
@@ -248,7 +248,7 @@ void NcclJob::look_after_operations() {
     problem = fmt::format("NCCL reports {} during {}", ncclGetErrorString(error),
                           operations_.empty() ? "no operation" : operations_.front().text);
   }
-  if (!problem.empty()) fail(problem);
+  if (!problem.empty()) fail(Error(ErrorCode::kCommunication, problem));
 }
 
 }  // namespace trireme

@@ -139,7 +139,7 @@ class NcclJob {
   /// Keeps tensors until the operation that `done` belongs to has ended.
   void keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> tensors);
   /// The first failure counts: ends the job on every rank.
-  void fail(const std::string& message) noexcept;
+  void fail(const Error& error) noexcept;
 
  private:
   void watch();

@@ -26,16 +26,17 @@ std::string process_of(const RankReading& rank, bool stopped) {
 }
 
 // A line without a process does not say whose it is. Ranks of a machine are in order, and usually one
-// after the other.
-std::string describe_missing(std::size_t slot, const std::vector<RankReading>& ranks) {
+// after the other. -1: nobody has arrived.
+int rank_of_missing(std::size_t slot, const std::vector<RankReading>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i].process == 0) continue;
-    const auto rank = ranks[i].rank + static_cast<int>(slot) - static_cast<int>(i);
-    return fmt::format(
-        "process {} of this machine (rank {} if they are numbered in a row), which has not arrived", slot,
-        rank);
+    if (ranks[i].process != 0) return ranks[i].rank + static_cast<int>(slot) - static_cast<int>(i);
   }
-  return fmt::format("process {} of this machine, which has not arrived", slot);
+  return -1;
+}
+
+std::string describe_missing(std::size_t slot, int rank) {
+  const std::string number = rank >= 0 ? fmt::format(" (rank {} if they are numbered in a row)", rank) : "";
+  return fmt::format("process {} of this machine{}, which has not arrived", slot, number);
 }
 
 }  // namespace
@@ -48,39 +49,51 @@ bool is_any_stopped(const RankBoard& board) {
   return false;
 }
 
-std::string describe_death(const RankReading& rank) {
-  return fmt::format(
-      "rank {}{} died {}{}, without a word: killed, or out of host memory (dmesg tells); the job ends",
-      rank.rank, process_of(rank, false), action_of(rank), wait_of(rank));
+Error death_of(const RankReading& rank) {
+  return Error(
+             ErrorCode::kCommunication,
+             "rank {}{} died {}{}, without a word: killed, or out of host memory (dmesg tells); the job ends",
+             rank.rank, process_of(rank, false), action_of(rank), wait_of(rank))
+      .about({.rank = rank.rank, .action = rank.text});
 }
 
-std::string describe_stall(const RankBoard& board, const std::string& limit, const std::string& silent) {
+Error stall_of(const RankBoard& board, const std::string& limit, const std::string& note,
+               const std::vector<SilentPeer>& silent) {
   std::vector<RankReading> ranks;
   std::vector<bool> stopped;
-  bool any_sure = false;  // that it can not go on
+  bool any_sure = false;  // to be the culprit
   for (int slot = 0; slot < board.size(); ++slot) {
     ranks.push_back(board.read(slot));
     const int process = ranks.back().visible_process();
     stopped.push_back(process != 0 && process != getpid() && is_stopped(process));
     any_sure = any_sure || stopped.back() || ranks.back().process == 0;
   }
+  ErrorFacts facts{.field = "EngineOptions::timeout_s", .value = limit};
   std::string culprits, others;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const RankReading& rank = ranks[i];
     if (rank.ended && !stopped[i]) continue;
     const bool missing = rank.process == 0;
     const std::string text =
-        missing ? describe_missing(i, ranks)
+        missing ? describe_missing(i, rank_of_missing(i, ranks))
                 : fmt::format("rank {}{} {}{} for {:.1f} s", rank.rank, process_of(rank, stopped[i]),
                               action_of(rank), wait_of(rank), rank.for_s);
     const bool culprit = any_sure ? missing || stopped[i] : !rank.waits;
+    if (culprit && culprits.empty()) {
+      facts.rank = missing ? rank_of_missing(i, ranks) : rank.rank;
+      facts.action = rank.text;
+    }
     (culprit ? culprits : others) += (culprit && !culprits.empty() ? "; " : culprit ? "" : "\n  ") + text;
   }
-  if (culprits.empty())
-    return fmt::format("all ranks of this machine wait ({}){}{}:{}", limit, silent.empty() ? "" : "; ",
-                       silent, others);
-  return fmt::format("the job is held up ({}) by {}{}{}", limit, culprits, others.empty() ? "" : ", while",
-                     others);
+  const std::string exceeded = fmt::format("{} = {}{}", facts.field, limit, note);
+  if (!culprits.empty())
+    return Error(ErrorCode::kCommunication, "the job is held up ({}) by {}{}{}", exceeded, culprits,
+                 others.empty() ? "" : ", while", others)
+        .about(std::move(facts));
+  if (!silent.empty()) facts.host = silent.front().address;
+  return Error(ErrorCode::kCommunication, "all ranks of this machine wait ({}){}{}:{}", exceeded,
+               silent.empty() ? "" : "; ", describe_silent_peers(silent), others)
+      .about(std::move(facts));
 }
 
 }  // namespace trireme

@@ -23,6 +23,7 @@
 
 #include "parallel/comm/rank_board.h"
 #include "parallel/watch/process_watch.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
 
@@ -33,8 +34,8 @@ class Watchdog {
     double timeout_s = 0;                // 0: no limit; deaths are noticed all the same
     double grace_s = 0;                  // after a report, for other machines that answer to report, too
     std::string limit_note = {};         // beside the limit in messages: ", its default"
-    std::function<void(const std::string& message)> report;
-    std::function<void(const std::string& message)> end_job;  // from the watchdog's own thread
+    std::function<void(const Error& verdict)> report;
+    std::function<void(const Error& verdict)> end_job;  // from the watchdog's own thread
   };
   /// Starts a thread that sleeps while all is well, once all ranks of the machine have entered the board.
   /// Does nothing where another watchdog watches over the rank already.
