@@ -83,8 +83,7 @@ void run_backward(Node& node, Context& ctx, Gradients& gradients) {
   try {
     node.backward(ctx, gradients);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("backward of op '{}': {}", node.name(), error.what()),
-                error.where());
+    throw error.saying(fmt::format("backward of op '{}': {}", node.name(), error.what()));
   }
 }
 

@@ -113,17 +113,10 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     report_bus_errors();
     std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of sizes is an error of its write then
     return parse_and_run(argc, argv, launch);
-  } catch (const Error& error) {
-    report_error(error, rank);
-    return as_int(exit_code(error.code()));
-  } catch (const std::filesystem::filesystem_error& failure) {
+  } catch (const std::exception& failure) {
     const Error error = as_error(failure);
     report_error(error, rank);
     return as_int(exit_code(error.code()));
-  } catch (const std::bad_alloc&) {
-    report_error(out_of_memory, rank);
-  } catch (const std::exception& error) {
-    report_error(error, rank);
   } catch (...) {
     report_error(std::runtime_error("unknown failure"), rank);
   }

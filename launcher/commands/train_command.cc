@@ -33,6 +33,7 @@ struct TrainArguments {
   std::string job;
   std::vector<std::string> overrides;
   std::string out;
+  std::string attempt;  // its tag, of a job that `trireme run` supervises
   bool help_keys = false;
 };
 
@@ -42,7 +43,7 @@ std::filesystem::path output_root(const TrainArguments& arguments) {
 }
 
 ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEnvironment& launch,
-               const RankSession& session, const StopRequest& stop) {
+               const RankSession& session, RecordWriter& records, const StopRequest& stop) {
   const auto& comm = session.comm();
   check_same_config(*comm, to_toml(config));
   std::shared_ptr<const BlockList> blocks;
@@ -86,7 +87,8 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
                             .device = rank.device,
                             .arithmetic = arithmetic,
                             .watchdog = session.watchdog(),
-                            .host = comm}),
+                            .host = comm,
+                            .records = &records}),
                  stop)
       .run();
 }
@@ -98,6 +100,10 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
   }
   TRIREME_CHECK(!arguments.job.empty(), "which job? `trireme train JOB.toml`");
   const StopRequest stop;
+  RecordWriter records({.out = output_root(arguments),
+                        .attempt = arguments.attempt,
+                        .rank = launch.rank,
+                        .host = host_name()});
   JobConfig config;
   std::exception_ptr problem;  // for the ranks to agree on
   return run_as_rank(
@@ -119,8 +125,9 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
                  if (!warning.empty()) log_warning(warning);
                }
              });
-             return train(config, arguments, launch, session, stop);
-           }});
+             return train(config, arguments, launch, session, records, stop);
+           },
+       .records = &records});
 }
 
 }  // namespace
@@ -132,6 +139,8 @@ void add_train_command(CLI::App& app, Command& chosen) {
   command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
       ->allow_extra_args(false);
   command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");
+  // For `trireme run`, which reads the records of its attempts.
+  command->add_option("--attempt", arguments->attempt)->group("");
   command->add_flag("--help-keys", arguments->help_keys, "Show all keys of a job");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_train(*arguments, launch); };

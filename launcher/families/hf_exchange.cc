@@ -190,9 +190,8 @@ ModelSection checked_shape(const ModelFamily& family, const HfConfig& config) {
   try {
     family.check(model);
   } catch (const Error& error) {
-    throw Error(error.code(),
-                fmt::format("{} makes no model of this build: {}", config.path().string(), error.what()),
-                error.where());
+    throw error.saying(
+        fmt::format("{} makes no model of this build: {}", config.path().string(), error.what()));
   }
   return model;
 }

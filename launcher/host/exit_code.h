@@ -20,6 +20,7 @@ constexpr ExitCode exit_code(ErrorCode code) {
     case ErrorCode::kOutOfMemory:
     case ErrorCode::kCommunication:
     case ErrorCode::kRuntime:
+    case ErrorCode::kNoProgress:
       break;
   }
   return ExitCode::kFailed;

@@ -63,7 +63,8 @@ TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, double now
   if (fd_ < 0) {
     const int reason = errno;
     throw Error(code_of_file_failure(reason), "log.tensorboard: cannot write {}: {}", path_.string(),
-                std::strerror(reason));
+                std::strerror(reason))
+        .about({.file = path_.string(), .system_error = reason});
   }
   std::string version;
   append_double(version, kEventWallTime, now_s);

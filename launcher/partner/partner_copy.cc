@@ -129,9 +129,8 @@ void PartnerCopy::write() {
     writer_->write(*own);
     own_ = tensor_of(own);
   } catch (const Error& error) {
-    throw Error(error.code(),
-                fmt::format("host {}: {}; {}", host_name(), error.what(), ring_.folder.describe_room()),
-                error.where());
+    throw error.saying(
+        fmt::format("host {}: {}; {}", host_name(), error.what(), ring_.folder.describe_room()));
   }
   files_.check_noted();
 }
@@ -218,7 +217,7 @@ void PartnerCopy::give_up() {
       log_warning(fmt::format(
           "checkpoint.partner: the checkpoint of step {} was not copied into the memory of hosts: {}. "
           "Training goes on; each checkpoint is tried again, without another warning",
-          step, error.one_line()));
+          step, one_line(error)));
   }
   has_warned_ = true;
   // On one rank it may be in place already, without the others no use.

@@ -36,7 +36,8 @@ void write_at(const fs::path& path, std::span<const ShardPiece> pieces) {
   }
   if (fd >= 0) ::close(fd);
   if (error != 0)
-    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", path.string(), std::strerror(error));
+    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", path.string(), std::strerror(error))
+        .about({.file = path.string(), .system_error = error});
 }
 
 }  // namespace
@@ -215,7 +216,7 @@ bool PartnerRestore::assemble(const std::string& save) {
     return true;
   } catch (const AgreedError& error) {
     failure_ = fmt::format("the checkpoint of step {} in the memory of {} cannot be brought together: {}",
-                           saved.header.step, describe(saved), error.one_line());
+                           saved.header.step, describe(saved), one_line(error));
     if (ring_.comm->rank() == 0) log_warning(failure_ + "; " + ring_.folder.describe_room());
     clear();
     return false;

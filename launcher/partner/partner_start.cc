@@ -14,10 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path note_in(const fs::path& out) {
-  return out / "attempts" / "from_memory";
-}
-
 std::string read_line(const fs::path& path) {
   std::ifstream file(path);
   std::string line;
@@ -115,8 +111,6 @@ void claim_partner_folder(TrainingRun& run) {
   run_stage(*partner.ring.comm, [&] {
     if (run.is_first()) {
       write_text_file(run.out.run_id(), partner.ring.run + "\n");
-      if (partner.from && fs::exists(note_in(run.out.root).parent_path()))
-        write_text_file(note_in(run.out.root), "went on from " + partner.description + "\n");
     }
     if (!partner.ring.is_first_of_host()) return;
     if (!partner.restore) partner.ring.folder.keep_only("");
@@ -160,13 +154,6 @@ void report_partner_resume(const TrainingRun& run) {
           ? "no whole checkpoint"
           : fmt::format("no later whole checkpoint than that of step {}", partner.files_step);
   log_warning(fmt::format("{}: {} has {}", text, run.store.root().string(), has));
-}
-
-std::string take_partner_note(const fs::path& out) {
-  const std::string note = read_line(note_in(out));
-  std::error_code ignored;
-  fs::remove(note_in(out), ignored);
-  return note;
 }
 
 }  // namespace trireme

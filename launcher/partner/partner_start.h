@@ -44,8 +44,4 @@ std::string describe_partner(const TrainingRun& run);
 /// Of a run that goes on from one: warns that the file system has less.
 void report_partner_resume(const TrainingRun& run);
 
-/// The note for a supervisor of `out` that a run went on from the memory of hosts; empty: none did. Takes it
-/// away.
-std::string take_partner_note(const std::filesystem::path& out);
-
 }  // namespace trireme

@@ -49,7 +49,7 @@ auto priced_on(const ClusterChoice& choice, const Price& price) {
     return price();
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kInvalidInput || is_about_job(error)) throw;
-    throw Error(error.code(), fmt::format("{}: {}", choice.file, error.what()), error.where());
+    throw error.saying(fmt::format("{}: {}", choice.file, error.what()));
   }
 }
 

@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <system_error>
 
+#include "launcher/records/record_folders.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/base/private_folder.h"
@@ -16,19 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "mpi-4711-98765-2", of the tag "4711.98765@host#2".
-std::string name_of(const std::string& tag) {
-  const auto at = std::min(tag.find('@'), tag.size()), number = std::min(tag.rfind('#'), tag.size());
-  std::string name = "mpi-" + tag.substr(0, at) + (number < tag.size() ? "-" + tag.substr(number + 1) : "");
-  std::ranges::replace_if(
-      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '-');
-  return name;
-}
-
 fs::path folder_in(const fs::path& parent, const std::string& tag) {
   std::error_code error;
   if (parent.empty() || !fs::is_directory(parent, error)) return "";
-  return parent / fmt::format("trireme-{}", ::geteuid()) / name_of(tag);
+  return parent / fmt::format("trireme-{}", ::geteuid()) / ("mpi-" + attempt_name(tag));
 }
 
 bool is_chosen(const std::vector<std::string>& options, std::string_view parameter) {
@@ -43,16 +34,6 @@ bool made(const fs::path& folder) {
   } catch (const Error& error) {
     log_warning(fmt::format("mpirun uses its default folders: {}", error.what()));
     return false;
-  }
-}
-
-void remove_folder(const fs::path& folder) noexcept {
-  std::error_code error;
-  if (folder.empty() || !fs::exists(folder, error)) return;
-  try {
-    check_private_folder(folder);
-    fs::remove_all(folder, error);
-  } catch (const std::exception&) {  // not ours
   }
 }
 
@@ -76,8 +57,8 @@ std::vector<std::string> AttemptFolder::make(const std::vector<std::string>& opt
 }
 
 void AttemptFolder::remove() const noexcept {
-  remove_folder(session_);
-  remove_folder(memory_);
+  remove_private_folder(session_);
+  remove_private_folder(memory_);
 }
 
 }  // namespace trireme

@@ -4,7 +4,6 @@
 
 #include "launcher/host/exit_code.h"
 #include "launcher/supervise/disk_wait.h"
-#include "launcher/train/skipped_steps.h"
 #include "runtime/base/disk_failure.h"
 
 namespace trireme {
@@ -19,13 +18,13 @@ bool is_failure(const Attempt& attempt) {
 }
 
 // The disk may have room for the probe before a restart, and none for a checkpoint.
-bool is_disk_failure(const Attempt& attempt) {
-  return is_failure(attempt) && names_disk_failure(attempt.end->verdict);
+bool failed_by_disk(const Attempt& attempt) {
+  return is_failure(attempt) && is_disk_failure(attempt.end->system_error);
 }
 
 std::chrono::milliseconds pause_for_disk(const std::vector<Attempt>& attempts) {
   std::chrono::milliseconds paused{0}, pause{0};
-  for (auto attempt = attempts.rbegin(); attempt != attempts.rend() && is_disk_failure(*attempt); ++attempt) {
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend() && failed_by_disk(*attempt); ++attempt) {
     paused += pause;
     pause = next_pause(paused);
   }
@@ -39,7 +38,7 @@ int num_failures_in_a_row(const std::vector<Attempt>& attempts) {
   std::optional<std::int64_t> step;  // of the last attempt that has an end
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
     // An attempt whose supervisor died says nothing of the step, for or against.
-    if (!attempt->end || is_disk_failure(*attempt)) continue;
+    if (!attempt->end || failed_by_disk(*attempt)) continue;
     if (!is_failure(*attempt) || attempt->end->step != step.value_or(attempt->end->step)) break;
     step = attempt->end->step;
     ++number;
@@ -54,7 +53,7 @@ Decision decide(const std::vector<Attempt>& attempts, const RestartLimits& limit
   if (code == ExitCode::kDone) return {.kind = Kind::kDone, .reason = "the job is done"};
   if (code == ExitCode::kBadInput)
     return {.kind = Kind::kGiveUp, .reason = "the job was refused (exit code 2), and would be again"};
-  if (end.verdict.find(kNoUpdate) != std::string::npos)
+  if (end.code == ErrorCode::kNoProgress)
     return {.kind = Kind::kGiveUp,
             .reason = "no step of the job made an update, and none would the next time"};
   if (limits.stop_requested) return {.kind = Kind::kStopped, .reason = "stopped early, as requested"};
@@ -71,7 +70,7 @@ Decision decide(const std::vector<Attempt>& attempts, const RestartLimits& limit
   if (code == ExitCode::kStopped)
     return {.kind = Kind::kRestart, .reason = "the job stopped early, with a checkpoint"};
   const std::string reason = fmt::format("exit code {} in step {}", end.exit_code, end.step);
-  if (is_disk_failure(attempts.back()))
+  if (failed_by_disk(attempts.back()))
     return {.kind = Kind::kRestart,
             .reason = reason + ", as the disk is full or fails",
             .delay = pause_for_disk(attempts),

@@ -52,7 +52,9 @@ Attempt::End end_of(const Json& line) {
           .step = line.at("step"),
           .verdict = line.at("verdict"),
           .seconds = line.at("seconds"),
-          .host = line.value("host", "")};
+          .host = line.value("host", ""),
+          .code = find_error_code(line.value("code", "")),
+          .system_error = line.value("system_error", 0)};
 }
 
 /// What a file says up to the end of its last whole line.
@@ -171,6 +173,8 @@ void History::end(const Attempt::End& end) {
                  {"seconds", end.seconds},
                  {"verdict", end.verdict}};
   if (!end.host.empty()) fields["host"] = end.host;
+  if (end.code) fields["code"] = name(*end.code);
+  if (end.system_error != 0) fields["system_error"] = end.system_error;
   append(line_of("end", fields));
   attempts_.back().end = end;
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/error.h"
+
 namespace trireme {
 
 /// One start of the job under mpirun, and its end.
@@ -23,9 +25,11 @@ struct Attempt {
   struct End {
     int exit_code = 0;      // as a shell has it: 128 and the number of the signal that ended mpirun
     std::int64_t step = 1;  // that was not finished
-    std::string verdict;    // the job's own words, or mpirun's; may be empty
+    std::string verdict;    // for people: what ended it, as ranks recorded it or mpirun wrote; may be empty
     double seconds = 0;     // from its start on
     std::string host = {};  // of the host file, that is to blame; empty: none, or not known
+    std::optional<ErrorCode> code = {};  // of the failure that ranks recorded
+    int system_error = 0;                // errno of that failure; 0: none
   };
   std::optional<End> end;  // absent: running, or its supervisor died
 };

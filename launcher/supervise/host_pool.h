@@ -46,7 +46,7 @@ class HostPool {
   /// While a job runs: asks hosts that could not be used, and those that are new in the file, again every few
   /// seconds. Does not wait.
   void look_again();
-  /// Of the file, whose host calls itself so, see struck_host.h.
+  /// Of the file, whose host calls itself so, see culprit_host.h.
   std::multimap<std::string, std::string> names() const;
 
  private:

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "launcher/supervise/job_words.h"
+#include "launcher/supervise/mpirun_words.h"
 #include "runtime/checkpoint/writer_mark.h"
 
 namespace trireme {
@@ -54,8 +54,8 @@ HostAnswer HostProbe::answer(std::size_t index) const {
   if (facts) return {.facts = *facts, .problem = ""};
   const auto code = processes_[index]->poll();
   if (!code) return {.facts = {}, .problem = "it does not answer"};
-  const std::string refusal = refusal_of_mpirun(logs_[index]);
-  const std::string words = refusal.empty() ? first_words(logs_[index]) : refusal;
+  const MpirunWords mpirun = read_mpirun_words(logs_[index]);
+  const std::string words = mpirun.refuses ? mpirun.verdict : first_words(logs_[index]);
   return {.facts = {},
           .problem = words.empty() ? fmt::format("mpirun ended with exit code {}", *code) : words};
 }

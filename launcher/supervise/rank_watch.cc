@@ -1,13 +1,10 @@
 #include "launcher/supervise/rank_watch.h"
 
-#include <fmt/core.h>
-
-#include <string_view>
 #include <utility>
 
-#include "launcher/host/error_report.h"
 #include "launcher/host/machine.h"
 #include "launcher/supervise/job_process.h"
+#include "parallel/comm/board_memory.h"
 #include "parallel/watch/stall_report.h"
 
 namespace trireme {
@@ -25,9 +22,9 @@ RankWatch::RankWatch(std::string tag, int num_ranks)
 void RankWatch::look_for_ranks() {
   if (static_cast<int>(watched_.size()) >= num_ranks_ || Clock::now() < next_look_) return;
   for (const int process : tagged_processes(tag_)) {
-    SharedBoard found = find_board(process, known_);
-    if (!found.board) continue;
-    entered_.emplace_back(static_cast<std::size_t>(found.board->size()));
+    std::shared_ptr<RankBoard> found = find_board(process, known_);
+    if (!found) continue;
+    entered_.emplace_back(static_cast<std::size_t>(found->size()));
     boards_.push_back(std::move(found));
   }
   next_look_ =
@@ -36,10 +33,10 @@ void RankWatch::look_for_ranks() {
 
 void RankWatch::watch_newcomers() {
   for (std::size_t board = 0; board < boards_.size(); ++board) {
-    for (int slot = 0; slot < boards_[board].board->size(); ++slot) {
+    for (int slot = 0; slot < boards_[board]->size(); ++slot) {
       std::vector<bool>& entered = entered_[board];
       if (entered[static_cast<std::size_t>(slot)]) continue;
-      const RankReading rank = boards_[board].board->read(slot);
+      const RankReading rank = boards_[board]->read(slot);
       if (rank.process == 0) continue;
       entered[static_cast<std::size_t>(slot)] = true;
       if (rank.visible_process() == 0) continue;
@@ -49,46 +46,37 @@ void RankWatch::watch_newcomers() {
   }
 }
 
-std::optional<std::string> RankWatch::last_word() const {
-  for (const SharedBoard& one : boards_) {
-    auto word = one.last_word->read();
-    if (!word) continue;
-    if (word->starts_with(kErrorPrefix)) word->erase(0, kErrorPrefix.size());
-    return fmt::format("host {}: {}", host_, *word);
-  }
-  return std::nullopt;
-}
-
-// With a message that is written, or has no place here.
 bool RankWatch::was_ended_by_a_rank() const {
-  for (const SharedBoard& one : boards_) {
-    for (int slot = 0; slot < one.board->size(); ++slot) {
-      const RankReading rank = one.board->read(slot);
+  for (const auto& board : boards_) {
+    for (int slot = 0; slot < board->size(); ++slot) {
+      const RankReading rank = board->read(slot);
       if (rank.ended && !rank.finished) return true;
     }
   }
   return false;
 }
 
-std::optional<std::string> RankWatch::judge(const Place& place) const {
-  const RankReading rank = boards_[place.board].board->read(place.slot);
+std::optional<RunRecord> RankWatch::judge(const Place& place) const {
+  const RankReading rank = boards_[place.board]->read(place.slot);
   if (rank.ended) return std::nullopt;
-  return fmt::format("host {}: {}", host_, describe_death(rank));
+  RunRecord verdict = record_of(RunRecord::Event::kVerdict, death_of(rank));
+  verdict.reporter_host = verdict.facts.host = host_;
+  return verdict;
 }
 
-std::optional<std::string> RankWatch::wait(std::chrono::milliseconds patience) {
+std::optional<RunRecord> RankWatch::wait(std::chrono::milliseconds patience) {
   if (!is_over_) {
     look_for_ranks();
     watch_newcomers();
   }
   const auto gone = processes_.wait(std::chrono::duration<double>(patience).count());
   if (is_over_) return std::nullopt;
-  auto word = last_word();
-  // Where others run elsewhere, their launcher may have ended this one for the sake of them.
+  // A rank of another host may be why the launcher has ended this one.
   const bool sees_all = static_cast<int>(watched_.size()) >= num_ranks_;
-  if (!word && gone && sees_all && !was_ended_by_a_rank()) word = judge(watched_[*gone]);
-  is_over_ = word || was_ended_by_a_rank();
-  return word;
+  std::optional<RunRecord> verdict;
+  if (gone && sees_all && !was_ended_by_a_rank()) verdict = judge(watched_[*gone]);
+  is_over_ = verdict || was_ended_by_a_rank();
+  return verdict;
 }
 
 }  // namespace trireme

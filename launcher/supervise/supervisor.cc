@@ -6,20 +6,16 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <thread>
 
-#include "launcher/partner/partner_start.h"
+#include "launcher/supervise/attempt_end.h"
 #include "launcher/supervise/attempt_folder.h"
 #include "launcher/supervise/disk_room.h"
-#include "launcher/supervise/job_words.h"
+#include "launcher/supervise/job_output.h"
+#include "launcher/supervise/mpirun_words.h"
 #include "launcher/supervise/rank_watch.h"
 #include "launcher/supervise/stopped_processes.h"
-#include "launcher/supervise/struck_host.h"
-#include "launcher/train/rank_hosts.h"
-#include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/base/terminal_text.h"
 #include "runtime/checkpoint/checkpoint_store.h"
@@ -43,38 +39,8 @@ constexpr auto kTimeToFollow = std::chrono::seconds(3);
 constexpr auto kTimeToEnd = std::chrono::seconds(6);
 // Of a job one of whose hosts is silent, which mpirun notices by then or not at all.
 constexpr auto kTimeToEndWithoutHost = std::chrono::seconds(4);
-constexpr const char* kItEnds[] = {"MPI_ABORT was invoked", "mpirun noticed that process",
-                                   "mpirun has exited due to", "ORTE has lost communication"};
 // mpirun notices within about four seconds that a host is silent, in place of minutes.
 constexpr const char* kKeepAlive = "oob_tcp_keepalive_time";
-
-bool says_that_it_ends(const std::string& words) {
-  return std::ranges::any_of(kItEnds, [&](const char* one) { return words.find(one) != std::string::npos; });
-}
-
-void say(const std::string& text) {
-  fmt::print(stderr, "trireme run: {}\n", terminal_text(text));
-}
-
-/// Shows what is new in a file.
-class Follower {
- public:
-  explicit Follower(fs::path path) : path_(std::move(path)) {}
-  /// Returns it.
-  std::string show() {
-    std::ifstream file(path_, std::ios::binary);
-    file.seekg(static_cast<std::streamoff>(shown_));
-    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    shown_ += text.size();
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-    return text;
-  }
-
- private:
-  fs::path path_;
-  std::size_t shown_ = 0;
-};
 
 }  // namespace
 
@@ -142,6 +108,7 @@ void Supervisor::end_orphan() {
   }
   const int killed = end_tagged(attempt.tag, kTimeToFollow);
   AttemptFolder(attempt.tag).remove();
+  AttemptRecords(out_.root, attempt.tag).remove_host_folder();
   const std::string how = killed > 0 ? fmt::format("{} of its processes were killed", killed)
                           : runs     ? std::string("it was told to stop, and has ended")
                                      : std::string("it has ended");
@@ -211,7 +178,7 @@ std::vector<std::string> Supervisor::command(const fs::path& host_file,
   words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(),
                {"-np", std::to_string(place_.num_ranks), fs::read_symlink("/proc/self/exe").string(), "train",
-                options_.job, "--out", out_.root.string()});
+                options_.job, "--out", out_.root.string(), "--attempt", history_.attempts().back().tag});
   for (const std::string& one : options_.overrides) words.insert(words.end(), {"--set", one});
   if (options_.config.train.max_minutes > 0)
     words.insert(words.end(), {"--set", fmt::format("train.max_minutes={}", std::max(1e-6, minutes_left()))});
@@ -260,35 +227,36 @@ void Supervisor::react_to_signals(const JobProcess& job) {
   }
 }
 
-// What is seen when mpirun is gone, or was told to go, says nothing of the ranks.
-void Supervisor::look_at_ranks(RankWatch& ranks, JobProcess& job) {
-  const auto word = ranks.wait(kRestartPoll);
-  if (word && num_signals_ <= 1 && !job.poll()) pass_verdict(*word);
+// Once mpirun is gone, or was told to end, the death of a rank is no news.
+void Supervisor::look_at_ranks(RankWatch& ranks, AttemptEnd& end, JobProcess& job) {
+  const auto death = ranks.wait(kRestartPoll);
+  if (num_signals_ > 1 || job.poll()) return;
+  end.look();
+  if (death) end.announce(*death);
 }
 
-void Supervisor::pass_verdict(const std::string& verdict) {
-  verdict_ = verdict;
-  history_.note("verdict", verdict_);
-  say(fmt::format("attempt {} fails: {}", history_.attempts().back().number, verdict_));
-}
-
-void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& log) {
-  Follower follower(log);
+void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& log, AttemptEnd& end) {
+  bool is_ended = false;  // by mpirun
+  JobOutput output(log, [&](std::string_view line) {
+    is_ended = is_ended || ends_job(line);
+    return end.records().take(line);
+  });
   RankWatch ranks(attempt.tag, attempt.num_ranks);
   StoppedProcesses stopped(attempt.tag, job.process());
   auto next_renewal = Clock::now(), next_look = Clock::now();
   std::optional<Clock::time_point> failed;
+  bool killed_mpirun = false;
   while (!job.poll()) {
-    look_at_ranks(ranks, job);
-    // Its own words may be lost on the way to a host that is silent.
-    const bool ends = says_that_it_ends(follower.show()) || !verdict_.empty();
-    if (ends && !failed) failed = Clock::now();
-    const auto time_to_end = silent_host(verdict_).empty() ? kTimeToEnd : kTimeToEndWithoutHost;
+    output.show();
+    look_at_ranks(ranks, end, job);
+    // mpirun's words may be lost on the way to a host that is silent.
+    if ((is_ended || end.is_announced()) && !failed) failed = Clock::now();
+    const auto time_to_end = end.blames_silent_host() ? kTimeToEndWithoutHost : kTimeToEnd;
     if (failed && Clock::now() > *failed + time_to_end) {
       say(fmt::format("mpirun has not ended {} s after the job's failure: it is killed",
                       time_to_end.count()));
       job.send(SIGKILL);
-      killed_mpirun_ = true;
+      killed_mpirun = true;
       failed = Clock::time_point::max() - kTimeToEnd;
     }
     react_to_signals(job);
@@ -307,13 +275,15 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
     say("more ranks can run: the job is told to stop, and goes on with them");
     job.send(SIGUSR1);
   }
-  // Ranks end for the sake of an mpirun that is gone, and may say anything then.
-  if (job.ending_signal() != 0 && !killed_mpirun_ && verdict_.empty() && num_signals_ <= 1)
-    pass_verdict(fmt::format("mpirun (process {}) was ended by signal {} ({})", job.process(),
-                             job.ending_signal(), strsignal(job.ending_signal())));
+  output.show_rest();
+  // Ranks end because of an mpirun that is gone, and may record anything then.
+  if (job.ending_signal() != 0 && !killed_mpirun && num_signals_ <= 1)
+    end.announce(record_of(RunRecord::Event::kVerdict,
+                           Error(ErrorCode::kRuntime, "mpirun (process {}) was ended by signal {} ({})",
+                                 job.process(), job.ending_signal(), strsignal(job.ending_signal()))));
   end_tagged(attempt.tag, kTimeToFollow);
   AttemptFolder(attempt.tag).remove();
-  follower.show();
+  output.show_rest();
 }
 
 std::unique_ptr<JobProcess> Supervisor::start_attempt(const Attempt& attempt, const fs::path& log) {
@@ -350,81 +320,19 @@ bool Supervisor::run_attempt() {
                   .tag = fmt::format("{}#{}", writer_mark(), number)};
   say(fmt::format("attempt {}: {} rank(s), from step {}{}{}", number, place_.num_ranks, attempt.first_step,
                   describe_place(), describe_limit()));
-  forget_rank_hosts(out_.root);
-  take_partner_note(out_.root);
   const auto start = Clock::now();
   const std::unique_ptr<JobProcess> job = start_attempt(attempt, log);
   if (!job) return false;
   history_.set_process(job->mark());
   growing_ = false;
   seen_slots_ = 0;
-  killed_mpirun_ = false;
-  verdict_.clear();
-  watch(*job, attempt, log);
-  if (const std::string note = take_partner_note(out_.root); !note.empty()) {
-    history_.note("memory", note);
-    say(fmt::format("attempt {} {}", number, note));
-  }
-  Attempt::End end = end_of(attempt, *job->poll(), log);
+  AttemptEnd found(attempt, out_, history_, hosts_.get());
+  watch(*job, attempt, log, found);
+  Attempt::End end = found.conclude(*job->poll(), log, num_signals_ > 0);
+  found.records().remove_host_folder();
   end.seconds = Seconds(Clock::now() - start).count();
   history_.end(end);
   return true;
-}
-
-Attempt::End Supervisor::end_of(const Attempt& attempt, int exit_code, const fs::path& log) {
-  const std::string lost = lost_host(log);
-  const auto resumed = resumed_step(log);
-  if (resumed && *resumed + 1 < attempt.first_step)
-    history_.note(
-        "resumed",
-        fmt::format("from the checkpoint of step {}: of those of later steps none was whole", *resumed));
-  Attempt::End end{
-      .exit_code = exit_code,
-      .step = std::max(resumed ? *resumed + 1 : attempt.first_step, last_step(out_.metrics()) + 1)};
-  if (exit_code != static_cast<int>(ExitCode::kDone) && exit_code != static_cast<int>(ExitCode::kStopped))
-    end.verdict = with_lost_host(verdict_.empty() ? verdict_of(log) : verdict_, lost);
-  if (is_refusal_of_mpirun(end.verdict)) end.exit_code = static_cast<int>(ExitCode::kBadInput);
-  const auto code = static_cast<ExitCode>(end.exit_code);
-  const bool failed = code != ExitCode::kDone && code != ExitCode::kBadInput && code != ExitCode::kStopped;
-  // A full disk strikes every host alike, and hosts are asked through files there.
-  if (!failed || num_signals_ > 0 || !hosts_ || names_disk_failure(end.verdict)) return end;
-  try {
-    end.host = host_to_blame(attempt, end.verdict, lost);
-  } catch (const Error&) {  // of a host file that is gone: what comes next says so
-    return end;
-  }
-  if (end.host.empty()) return end;
-  const std::string what = fmt::format(
-      "host {} struck in attempt {}: it is not used again until others fail too, where there are others",
-      end.host, attempt.number);
-  history_.note("struck", what);
-  say(what);
-  return end;
-}
-
-std::string Supervisor::host_to_blame(const Attempt& attempt, const std::string& verdict,
-                                      const std::string& lost) {
-  if (hosts_->num_hosts() < 2) return "";  // there is nothing to choose
-  const std::string struck = struck_host(
-      {.verdict = verdict, .lost = lost, .rank_hosts = read_rank_hosts(out_.root), .names = hosts_->names()});
-  const std::string before = hosts_->describe_missing();
-  // It is known to be silent, and asked again while the next attempt runs.
-  if (!struck.empty() && !lost.empty())
-    hosts_->lose(struck, "mpirun has lost the connection to it");
-  else if (!struck.empty() && !silent_host(verdict).empty())
-    hosts_->lose(struck, "it has not acknowledged what ranks sent to it");
-  hosts_->examine(HostPool::Strictness::kLeaveOut);
-  const std::string missing = hosts_->describe_missing();
-  if (missing != before && !missing.empty()) {
-    history_.note("hosts", "cannot be used:" + missing);
-    say("hosts that cannot be used:" + missing);
-  }
-  if (!struck.empty()) return struck;
-  // Nobody speaks of a host that is silent.
-  for (const std::string& name : attempt.hosts) {
-    if (hosts_->is_missing(name)) return name;
-  }
-  return "";
 }
 
 bool Supervisor::wait(std::chrono::milliseconds delay) {

@@ -29,6 +29,7 @@
 
 namespace trireme {
 
+class AttemptEnd;
 class RankWatch;
 
 class Supervisor {
@@ -78,11 +79,8 @@ class Supervisor {
   std::unique_ptr<JobProcess> start_attempt(const Attempt& attempt, const std::filesystem::path& log);
   /// Returns false where it was stopped before it began.
   bool run_attempt();
-  Attempt::End end_of(const Attempt& attempt, int exit_code, const std::filesystem::path& log);
-  std::string host_to_blame(const Attempt& attempt, const std::string& verdict, const std::string& lost);
-  void pass_verdict(const std::string& verdict);
-  void look_at_ranks(RankWatch& ranks, JobProcess& job);
-  void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log);
+  void look_at_ranks(RankWatch& ranks, AttemptEnd& end, JobProcess& job);
+  void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log, AttemptEnd& end);
   void react_to_signals(const JobProcess& job);
   bool may_grow(const Attempt& attempt);
   /// Of train.max_minutes, which is 0 where there is no limit.
@@ -102,10 +100,8 @@ class Supervisor {
   Place place_;                      // of the next attempt
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int num_signals_ = 0;
-  int seen_slots_ = 0;          // that did not make more ranks possible
-  bool growing_ = false;        // the attempt was told to stop for that
-  bool killed_mpirun_ = false;  // of the attempt
-  std::string verdict_;         // on the attempt, while mpirun still ends it; empty: none
+  int seen_slots_ = 0;    // that did not make more ranks possible
+  bool growing_ = false;  // the attempt was told to stop for that
 };
 
 }  // namespace trireme

@@ -1,47 +1,49 @@
 #include "launcher/train/agreement.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "launcher/config/config.h"
 #include "launcher/host/error_report.h"
+#include "launcher/records/run_record.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {
 namespace {
 
-struct StageOutcome {
-  std::optional<ErrorCode> failure;
-  std::string message;
-};
-
-StageOutcome attempt(const std::function<void()>& stage) {
+std::optional<Error> failure_of(const std::function<void()>& stage) {
   try {
     stage();
-    return {};
-  } catch (const Error& error) {
-    return {error.code(), shown_message(error)};
-  } catch (const std::filesystem::filesystem_error& failure) {
-    const Error error = as_error(failure);
-    return {error.code(), shown_message(error)};
-  } catch (const std::bad_alloc&) {
-    return {ErrorCode::kOutOfMemory, "the host is out of memory"};
-  } catch (const std::exception& error) {
-    return {ErrorCode::kRuntime, shown_message(error)};
+    return std::nullopt;
+  } catch (const std::exception& failure) {
+    return as_error(failure);
   }
+}
+
+/// Collective. The facts of the first of `failures`, an error a rank, on every rank.
+ErrorFacts facts_of_first(Communicator& comm, const std::optional<Error>& mine, int first,
+                          std::ptrdiff_t num_failures) {
+  const Error none(ErrorCode::kRuntime, "");
+  const auto record = parse_record(text_of_rank(
+      comm, first, to_json(record_of(RunRecord::Event::kFailed, mine.value_or(none).saying("")))));
+  ErrorFacts facts = record ? record->facts : ErrorFacts{};
+  if (num_failures == 1 && comm.size() > 1 && facts.rank < 0) facts.rank = first;
+  return facts;
 }
 
 }  // namespace
 
 void run_stage(Communicator& comm, const std::function<void()>& stage) {
-  const StageOutcome mine = attempt(stage);
-  const auto codes = comm.all_gather_value(mine.failure);
-  const auto first = std::ranges::find_if(codes, [](const auto& code) { return code.has_value(); });
+  const std::optional<Error> mine = failure_of(stage);
+  const auto has_failed = [](const auto& code) { return code.has_value(); };
+  const auto codes = comm.all_gather_value(mine ? std::optional(mine->code()) : std::nullopt);
+  const auto first = std::ranges::find_if(codes, has_failed);
   if (first == codes.end()) return;  // messages cross only after a failure
-  const std::vector<std::string> messages = comm.all_gather_strings(mine.message);
+  const std::vector<std::string> messages = comm.all_gather_strings(mine ? shown_message(*mine) : "");
+  ErrorFacts facts = facts_of_first(comm, mine, static_cast<int>(first - codes.begin()),
+                                    std::ranges::count_if(codes, has_failed));
   std::vector<std::pair<std::string, std::vector<int>>> failures;  // message, ranks
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (!codes[static_cast<std::size_t>(rank)]) continue;
@@ -65,7 +67,7 @@ void run_stage(Communicator& comm, const std::function<void()>& stage) {
       text += fmt::format("ranks {}: {}", format_ranks(ranks), message);
     }
   }
-  throw AgreedError(**first, split_lines(text));
+  throw AgreedError(LinesError(**first, split_lines(text)).about(std::move(facts)));
 }
 
 void check_same_config(Communicator& comm, const std::string& resolved) {

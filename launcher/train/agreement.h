@@ -13,16 +13,20 @@ namespace trireme {
 
 /// An error that all ranks throw at the same point, so that one of them can report it and all can end in good
 /// order.
-class AgreedError : public LinesError {
+class AgreedError : public Error {
  public:
-  using LinesError::LinesError;
-  AgreedError(ErrorCode code, const std::string& line,
+  using Error::Error;
+  AgreedError(ErrorCode code, const std::vector<std::string>& lines,
               std::source_location where = std::source_location::current())
-      : LinesError(code, std::vector{line}, where) {}
+      : Error(LinesError(code, lines, where)) {}
+  explicit AgreedError(const Error& error) : Error(error) {}
+  void about(ErrorFacts) const =
+      delete;  // it would be thrown as an Error: AgreedError(Error(...).about(...))
 };
 
 /// Collective. Runs `stage` on every rank. When any rank has thrown, every rank throws an AgreedError with
-/// all messages, a line each, equal ones once; its code is that of the lowest failing rank.
+/// all messages, equal ones once; its code and facts are those of the lowest failing rank, which they name
+/// where no other rank failed.
 void run_stage(Communicator& comm, const std::function<void()>& stage);
 
 /// Collective. Throws an AgreedError that names rank and key when the texts (see describe_difference) differ.

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 // Whatever a check calls it, here it is a failure while running.
 AgreedError while_running(const AgreedError& error) {
   if (error.code() != ErrorCode::kInvalidInput) return error;
-  return {ErrorCode::kRuntime, split_lines(error.what()), error.where()};
+  return AgreedError(error.saying(ErrorCode::kRuntime, error.what()));
 }
 
 }  // namespace

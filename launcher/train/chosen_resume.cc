@@ -74,7 +74,7 @@ void choose_resume(TrainingRun& run) {
   } catch (const AgreedError& error) {
     if (!resume_from_partner(run, 0)) throw;
     run.partner->files_step = -1;
-    if (run.is_first()) log_warning(error.one_line());
+    if (run.is_first()) log_warning(one_line(error));
     return;
   }
   check_steps(run, chosen);

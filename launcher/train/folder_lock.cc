@@ -43,7 +43,8 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
     const int error_number = errno;
     throw Error(code_of_file_failure(error_number),
                 "cannot write into the output folder {}: {}: {}; choose another with --out", folder.string(),
-                path.string(), std::strerror(error_number));
+                path.string(), std::strerror(error_number))
+        .about({.file = path.string(), .system_error = error_number});
   }
   if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) {
     write_holder(fd_);

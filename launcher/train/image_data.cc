@@ -34,7 +34,7 @@ auto with_key(const char* key, const Open& open) {
   try {
     return open();
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
+    throw error.saying(fmt::format("{}: {}", key, error.what()));
   }
 }
 

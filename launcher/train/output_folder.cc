@@ -34,15 +34,16 @@ OutputFolder prepare_output_folder(const std::filesystem::path& root) {
   if (error || !std::filesystem::is_directory(root))
     throw Error(code_of_file_failure(error.value()),
                 "cannot create the output folder {}: {}; choose another with --out", root.string(),
-                error ? error.message() : "there is a file of that name");
+                error ? error.message() : "there is a file of that name")
+        .about({.file = root.string(), .system_error = error.value()});
   // Permissions alone would not show a full disk or a read-only file system.
   const auto probe = root / fmt::format(".write-test-{}", getpid());
   try {
     write_text_file(probe, "writable\n");
   } catch (const Error& failure) {
     std::filesystem::remove(probe, error);
-    throw Error(failure.code(), "cannot write into the output folder {}: {}; choose another with --out",
-                root.string(), failure.what());
+    throw failure.saying(fmt::format("cannot write into the output folder {}: {}; choose another with --out",
+                                     root.string(), failure.what()));
   }
   std::filesystem::remove(probe, error);
   return {root};

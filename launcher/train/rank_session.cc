@@ -10,7 +10,6 @@
 
 #include "launcher/config/config.h"
 #include "launcher/host/error_report.h"
-#include "launcher/report/field_keys.h"
 #include "launcher/train/agreement.h"
 #include "launcher/train/mpirun_watch.h"
 #include "launcher/train/shared_cores.h"
@@ -18,17 +17,22 @@
 #include "parallel/comm/local.h"
 #include "parallel/comm/mpi.h"
 #include "parallel/watch/process_watch.h"
-#include "runtime/base/lines_error.h"
-#include "runtime/base/log_lines.h"
-#include "runtime/base/terminal_text.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
 
 constexpr const char* kDefaultLimit = ", its default, as the job's own is not known yet";
 
-ExitCode report_agreed(const Communicator& comm, const AgreedError& error) {
-  if (comm.rank() == 0) report_error(error);
+void record(const RankWork& work, RunRecord::Event event, const Error& error) {
+  if (work.records != nullptr) work.records->write(record_of(event, error));
+}
+
+ExitCode report_agreed(const Communicator& comm, const RankWork& work, const AgreedError& error) {
+  if (comm.rank() == 0) {
+    record(work, RunRecord::Event::kFailed, error);
+    report_error(error);
+  }
   return exit_code(error.code());
 }
 
@@ -38,7 +42,10 @@ ExitCode run_alone(const RankWork& work) {
   try {
     return work.run(session);
   } catch (const AgreedError& error) {
-    return report_agreed(*session.comm(), error);
+    return report_agreed(*session.comm(), work, error);
+  } catch (const std::exception& failure) {
+    record(work, RunRecord::Event::kFailed, as_error(failure));
+    throw;
   }
 }
 
@@ -46,19 +53,30 @@ double default_limit() {
   return ParallelSection{}.timeout_s.seconds;
 }
 
-std::unique_ptr<Watchdog> watch(MpiRank& rank, double timeout_s, const std::string& note, double grace_s) {
-  return std::make_unique<Watchdog>(
-      Watchdog::Options{.status = rank.status(),
-                        .timeout_s = timeout_s,
-                        .grace_s = grace_s,
-                        .limit_note = note,
-                        .report = [](const std::string& message) { log_error_lines(with_keys(message)); },
-                        .end_job =
-                            [&rank](const std::string& message) {
-                              rank.abort(terminal_text(with_keys(message)));
-                              // MPI did not run: mpirun ends the job of a process that fails.
-                              _exit(static_cast<int>(ExitCode::kFailed));
-                            }});
+/// Shows and records the error that ends the job: a failure of this rank, or a verdict on another one.
+void report(const RankWork& work, int rank, const Error& error) {
+  record(work, error.facts().rank == rank ? RunRecord::Event::kFailed : RunRecord::Event::kVerdict, error);
+  report_error(error);
+}
+
+std::unique_ptr<Watchdog> watch(MpiRank& rank, const LaunchEnvironment& launch, const RankWork& work,
+                                double timeout_s, const std::string& note, double grace_s) {
+  return std::make_unique<Watchdog>(Watchdog::Options{.status = rank.status(),
+                                                      .timeout_s = timeout_s,
+                                                      .grace_s = grace_s,
+                                                      .limit_note = note,
+                                                      .report =
+                                                          [&work, &launch](const Error& verdict) {
+                                                            record(work, RunRecord::Event::kVerdict, verdict);
+                                                            report_error(verdict, launch.rank);
+                                                          },
+                                                      .end_job =
+                                                          [&rank](const Error& verdict) {
+                                                            rank.abort(verdict);
+                                                            // MPI did not run: mpirun ends the job of a
+                                                            // process that fails.
+                                                            _exit(static_cast<int>(ExitCode::kFailed));
+                                                          }});
 }
 
 ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog, const RankWork& work) {
@@ -71,11 +89,13 @@ ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog
     }
     return work.run(session);
   } catch (const AgreedError& error) {
-    if (comm->rank() == 0) rank.say_last_word(with_keys(error.what()));
-    return report_agreed(*comm, error);
-  } catch (const std::exception& error) {
+    return report_agreed(*comm, work, error);
+  } catch (const std::exception& failure) {
+    const Error error = as_error(failure);
+    ErrorFacts facts = error.facts();
+    facts.rank = comm->rank();
     // Does not return: others may be waiting for this rank, so the job ends here.
-    comm->abort(std::string(kErrorPrefix) + with_keys(naming_rank(comm->rank(), shown_message(error))));
+    comm->abort(error.about(std::move(facts)));
     return ExitCode::kFailed;
   }
 }
@@ -117,11 +137,12 @@ ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
   MpiRank rank({.board_file = launch.board_file,
                 .rank = launch.rank,
                 .local_rank = launch.local_rank,
-                .num_local_ranks = launch.num_local_ranks});
+                .num_local_ranks = launch.num_local_ranks,
+                .report = [&](const Error& error) { report(work, launch.rank, error); }});
   double limit = default_limit();
   std::string note = kDefaultLimit;
   const double grace = grace_for_machines(launch.num_local_ranks < launch.num_ranks);
-  auto watchdog = watch(rank, limit, note, grace);
+  auto watchdog = watch(rank, launch, work, limit, note, grace);
   if (work.read_limit) {
     const Watchdog::Scope scope(rank.status().get(), "the reading of the job file");
     limit = work.read_limit();
@@ -135,7 +156,7 @@ ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
   before->end_wait();
   mpirun_watch.reset();
   scope.reset();
-  if (rank.status() != before) watchdog = watch(rank, limit, note, grace);
+  if (rank.status() != before) watchdog = watch(rank, launch, work, limit, note, grace);
   const ExitCode code = run_in_session(rank, *session, watchdog.get(), work);
   scope.emplace(rank.status().get(), "MPI_Finalize");
   session.reset();

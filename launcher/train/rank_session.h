@@ -6,6 +6,7 @@
 
 #include "launcher/host/env.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/records/record_writer.h"
 #include "parallel/comm/communicator.h"
 #include "parallel/watch/watchdog.h"
 
@@ -20,6 +21,7 @@ struct RankWork {
   std::function<double()> read_limit;
   /// Collective.
   std::function<ExitCode(RankSession& session)> run;
+  RecordWriter* records = nullptr;  // gets a record of a failure, and of a watchdog's verdict; null: nobody
 };
 
 /// One rank, for its work.

@@ -79,7 +79,7 @@ std::optional<Checkpoint> find_resume(const CheckpointStore& store, const Resume
   try {
     return open_checkpoint_or_run(resume.path);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("checkpoint.resume: {}", error.what()), error.where());
+    throw error.saying(fmt::format("checkpoint.resume: {}", error.what()));
   }
 }
 

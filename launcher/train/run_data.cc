@@ -25,7 +25,7 @@ DataChanges compare_with_start(TrainingRun& run, MetData met) {
     changes.warnings.insert(changes.warnings.end(), weights.notes.begin(), weights.notes.end());
     return changes;
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
+    throw error.saying(fmt::format("model.init_from: {}", error.what()));
   }
 }
 

@@ -23,7 +23,6 @@
 #include "launcher/train/monitor_start.h"
 #include "launcher/train/parameter_patterns.h"
 #include "launcher/train/product_measurement.h"
-#include "launcher/train/rank_hosts.h"
 #include "launcher/train/run_data.h"
 #include "launcher/train/shared_cores.h"
 #include "launcher/train/shared_output.h"
@@ -148,11 +147,10 @@ void load_initial_model(TrainingRun& run) {
       check_model(*run.engine, *weights.source);
     } catch (const TensorMismatch& mismatch) {
       const std::string remedy = describe_remedy(model, mismatch);
-      throw Error(mismatch.code(),
-                  fmt::format("model.init_from: {}{}{}", mismatch.what(), remedy.empty() ? "" : "; ", remedy),
-                  mismatch.where());
+      throw mismatch.saying(
+          fmt::format("model.init_from: {}{}{}", mismatch.what(), remedy.empty() ? "" : "; ", remedy));
     } catch (const Error& error) {
-      throw Error(error.code(), fmt::format("model.init_from: {}", error.what()), error.where());
+      throw error.saying(fmt::format("model.init_from: {}", error.what()));
     }
   });
   run_stage(run.comm(), [&] { load_model(*run.engine, *weights.source); });
@@ -332,6 +330,22 @@ void tell_resume(TrainingRun& run) {
   }
 }
 
+void note_start(Communicator& comm, RecordWriter& records) {
+  const std::vector<std::string> hosts = comm.all_gather_strings(host_name());
+  records.claim_output();
+  if (comm.rank() == 0)
+    records.write({.event = RunRecord::Event::kStarted, .time_ns = unix_time_ns(), .hosts = hosts});
+}
+
+void note_resume(const TrainingRun& run) {
+  if (run.options.records == nullptr) return;
+  const bool from_memory = run.partner && run.partner->from;
+  run.options.records->write({.event = RunRecord::Event::kResumed,
+                              .time_ns = unix_time_ns(),
+                              .step = run.resumed.step,
+                              .memory = from_memory ? run.partner->description : ""});
+}
+
 }  // namespace
 
 // Only a job's own keys are missing from the message of an allocator.
@@ -342,13 +356,15 @@ void TrainingRun::with_memory_advice(const std::function<void()>& stage) const {
     throw;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kOutOfMemory) throw;
-    throw Error(
-        error.code(),
-        fmt::format("{}; a step needs {}: {}", error.what(), format_bytes(prediction.memory.peak_total),
-                    describe(advise(prediction.memory.at_peak,
-                                    trireme::engine_options(options.config, *options.blocks)),
-                             batch_layout(options.config, comm().size()).data_ranks)),
-        error.where());
+    const std::string advice =
+        describe(advise(prediction.memory.at_peak, trireme::engine_options(options.config, *options.blocks)),
+                 batch_layout(options.config, comm().size()).data_ranks);
+    ErrorFacts facts = error.facts();
+    facts.remedy = advice;
+    throw error
+        .saying(fmt::format("{}; a step needs {}: {}", error.what(),
+                            format_bytes(prediction.memory.peak_total), advice))
+        .about(std::move(facts));
   }
 }
 
@@ -358,10 +374,11 @@ std::string TrainingRun::agreed_state_hash() const {
   for (std::size_t rank = 1; rank < hashes.size(); ++rank) {
     if (hashes[rank] == hashes[0]) continue;
     throw AgreedError(
-        ErrorCode::kRuntime,
-        fmt::format("the state after step {} differs between ranks: rank {} has {}, rank 0 has {}: a "
-                    "fault of memory or of the network, or different builds; go on from a checkpoint",
-                    engine->steps_done(), rank, hash_text(hashes[rank]), hash_text(hashes[0])));
+        Error(ErrorCode::kRuntime,
+              fmt::format("the state after step {} differs between ranks: rank {} has {}, rank 0 has {}: a "
+                          "fault of memory or of the network, or different builds; go on from a checkpoint",
+                          engine->steps_done(), rank, hash_text(hashes[rank]), hash_text(hashes[0])))
+            .about({.rank = static_cast<int>(rank)}));
   }
   return hash_text(mine);
 }
@@ -390,7 +407,7 @@ TrainingRun start_run(RunOptions options) {
     });
     run_stage(comm, [&] { claim_output(run); });
     claim_partner_folder(run);
-    note_rank_hosts(comm, run.out.root);
+    if (run.options.records != nullptr) note_start(comm, *run.options.records);
     const CheckpointSection& checkpoint = run.options.config.checkpoint;
     if (checkpoint.background || (checkpoint.every > 0 && num_hosts(comm.hosts()) > 1))
       check_shared_output(comm, run.out.root, checkpoint);
@@ -417,6 +434,7 @@ TrainingRun start_run(RunOptions options) {
       open_log(run);
       tell_start(run);
       if (!run.resume_folder.empty()) tell_resume(run);
+      if (!run.resume_folder.empty()) note_resume(run);
       log_data(run);
     });
   }

@@ -9,6 +9,7 @@
 
 #include "launcher/host/env.h"
 #include "launcher/partner/partner_start.h"
+#include "launcher/records/record_writer.h"
 #include "launcher/train/build.h"
 #include "launcher/train/data_check.h"
 #include "launcher/train/folder_lock.h"
@@ -32,6 +33,7 @@ struct RunOptions {
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // of the process
   Watchdog* watchdog = nullptr;  // of the session, for limits that are learned; null: nobody watches
   std::shared_ptr<Communicator> host = nullptr;  // over host memory; null: `comm` is
+  RecordWriter* records = nullptr;               // null: nobody reads any
 };
 
 /// A run on one rank, ready for its next step.

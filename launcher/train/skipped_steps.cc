@@ -125,9 +125,10 @@ std::string describe_no_update(std::int64_t steps, const LossScaleState& scale,
   const std::string now =
       is_scaled(precision) ? fmt::format(", and the loss scale is {} now", scale.scale) : "";
   return fmt::format(
-      "{}{} steps were skipped{}; the model is what it was at the start: {}; then begin anew with "
+      "no update was made: all {} steps were skipped{}; the model is what it was at the start: {}; then "
+      "begin anew with "
       "checkpoint.resume = \"never\"",
-      kNoUpdate, steps, now, advice);
+      steps, now, advice);
 }
 
 }  // namespace trireme

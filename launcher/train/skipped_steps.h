@@ -35,8 +35,6 @@ std::string describe_updates(std::int64_t steps, std::int64_t updates);
 
 /// The error of a run that has done its `steps` steps without one update, and what to do. `scale`: after
 /// them.
-/// It begins with kNoUpdate, by which a supervisor knows it.
-inline constexpr std::string_view kNoUpdate = "no update was made: all ";
 std::string describe_no_update(std::int64_t steps, const LossScaleState& scale,
                                const PrecisionSection& precision);
 

@@ -26,15 +26,17 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
   const auto name = [&](int rank) {
     return fmt::format("rank {} on {}", rank, hosts[static_cast<std::size_t>(rank)]);
   };
+  const auto broken = message_sums(world)->broken_paths(world);
   std::vector<std::string> paths;
-  for (const auto& [from, to] : message_sums(world)->broken_paths(world))
-    paths.push_back(fmt::format("from {} to {}", name(from), name(to)));
+  for (const auto& [from, to] : broken) paths.push_back(fmt::format("from {} to {}", name(from), name(to)));
+  const int first = broken.empty() ? -1 : broken.front().first;
   throw AgreedError(
-      ErrorCode::kRuntime,
-      fmt::format("silent corruption: {} something else arrived than was sent {}; until then all "
-                  "was well. A bit flipped in one of the two or between them: look at "
-                  "the hosts. No checkpoint has it: go on from the newest one",
-                  when, fmt::join(paths, " and ")));
+      Error(ErrorCode::kRuntime,
+            fmt::format("silent corruption: {} something else arrived than was sent {}; until then all "
+                        "was well. A bit flipped in one of the two or between them: look at "
+                        "the hosts. No checkpoint has it: go on from the newest one",
+                        when, fmt::join(paths, " and ")))
+          .about({.rank = first}));
 }
 
 }  // namespace
@@ -66,16 +68,17 @@ void StateVerification::judge(std::int64_t step, std::span<const StateCheck> che
     return;
   }
   const auto hosts = engine_.communicator().all_gather_strings(host_name());
-  const std::string where =
-      found->group >= 0
-          ? fmt::format(", in '{}'", engine_.layout().groups[static_cast<std::size_t>(found->group)].name)
-          : "";
+  const std::string block =
+      found->group >= 0 ? engine_.layout().groups[static_cast<std::size_t>(found->group)].name : "";
+  const std::string where = block.empty() ? "" : fmt::format(", in '{}'", block);
   throw AgreedError(
-      ErrorCode::kRuntime,
-      fmt::format("silent corruption: after step {} the state of {} is not what the updates made of it{}; "
-                  "after step {} it was. A bit flipped, in memory, a processor or on the way between ranks: "
-                  "look at the host. No checkpoint has it: go on from the newest one",
-                  step, name_ranks(*found, hosts), where, verified_step_));
+      Error(ErrorCode::kRuntime,
+            fmt::format(
+                "silent corruption: after step {} the state of {} is not what the updates made of it{}; "
+                "after step {} it was. A bit flipped, in memory, a processor or on the way between ranks: "
+                "look at the host. No checkpoint has it: go on from the newest one",
+                step, name_ranks(*found, hosts), where, verified_step_))
+          .about({.rank = found->ranks.front(), .block = block}));
 }
 
 void check_messages_of_save(const Engine& engine) {

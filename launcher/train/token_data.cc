@@ -77,7 +77,7 @@ std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* 
     }
     return tokens;
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
+    throw error.saying(fmt::format("{}: {}", key, error.what()));
   }
 }
 
@@ -122,7 +122,7 @@ std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const cha
     fingerprint = fingerprint_of(documents->file());
     return documents;
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("{}: {}", key, error.what()), error.where());
+    throw error.saying(fmt::format("{}: {}", key, error.what()));
   }
 }
 
@@ -237,7 +237,7 @@ std::int64_t vocab_of_data(const DataSection& data) {
   try {
     for (const fs::path& shard : find_token_shards(data.train)) const TokenFile opened(shard);
   } catch (const Error& error) {
-    throw Error(error.code(), fmt::format("data.train: {}", error.what()), error.where());
+    throw error.saying(fmt::format("data.train: {}", error.what()));
   }
   throw Error(ErrorCode::kInvalidInput,
               "model.vocab is not known: data.train = \"{}\" is token shards without a {}, which do not say "

@@ -72,8 +72,8 @@ ExitCode Trainer::run() {
     const bool is_memory = error.code() == ErrorCode::kOutOfMemory;
     const auto loss = run_.watch && !lost_ ? run_.watch->look() : lost_;
     const bool is_reason = loss && error.what() != loss->what;
-    throw Error(is_memory ? error.code() : ErrorCode::kRuntime,
-                is_reason ? fmt::format("{}: {}", loss->what, error.what()) : error.what(), error.where());
+    throw error.saying(is_memory ? error.code() : ErrorCode::kRuntime,
+                       is_reason ? fmt::format("{}: {}", loss->what, error.what()) : error.what());
   }
 }
 
@@ -113,7 +113,8 @@ void Trainer::leave_output() {
   save(Evaluation::kNone, Saving::kAtOnce);  // again, if it was: that one may be gone with the folder
   const OutputWatch::Loss loss = lost_ ? *lost_ : OutputWatch::Loss{.what = "the output folder is lost"};
   const std::string message = fmt::format("{}; {}: {}", loss.what, describe_checkpoints(), loss.advice);
-  throw AgreedError(ErrorCode::kRuntime, run_.comm().size() > 1 ? naming_rank(0, message) : message);
+  throw AgreedError(Error(ErrorCode::kRuntime, run_.comm().size() > 1 ? naming_rank(0, message) : message)
+                        .about({.file = run_.out.root.string(), .rank = 0}));
 }
 
 void Trainer::step() {
@@ -281,7 +282,7 @@ void Trainer::wait_for_save_at_failure() {
   try {
     wait_for_save();
   } catch (const AgreedError& error) {
-    if (run_.is_first()) log_error(error.one_line());
+    if (run_.is_first()) log_error(one_line(error));
   }
 }
 
@@ -298,7 +299,7 @@ ExitCode Trainer::end(ExitCode code) {
   const std::string failure =
       learned_nothing ? describe_no_update(step, scale, run_.options.config.precision) : "";
   if (run_.is_first()) finish_log(code, hash, scale.updates, failure);
-  if (!failure.empty()) throw AgreedError(ErrorCode::kRuntime, failure);
+  if (!failure.empty()) throw AgreedError(ErrorCode::kNoProgress, failure);
   return code;
 }
 

@@ -60,41 +60,39 @@ std::string line_of(const std::string& file) {
   return line;
 }
 
-// Maps `file` and keeps it open while the memory is in use, so that later ranks can open it. Empty on
-// failure.
-SharedBoard board_in(int file, int size) {
-  if (file < 0) return {};
-  const std::size_t bytes = RankBoard::bytes(size) + LastWord::kBytes;
+// Takes the file over, which stays open as long as the memory is in use: others come later. None where it
+// cannot be mapped.
+std::shared_ptr<RankBoard> board_in(int file, int size) {
+  if (file < 0) return nullptr;
+  const std::size_t bytes = RankBoard::bytes(size);
   void* const start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (start == MAP_FAILED) {
     close(file);
-    return {};
+    return nullptr;
   }
   const std::shared_ptr<void> held(start, [bytes, file](void* p) {
     munmap(p, bytes);
     close(file);
   });
-  void* const word = static_cast<std::byte*>(start) + RankBoard::bytes(size);
-  return {.board = std::make_shared<RankBoard>(held, size),
-          .last_word = std::make_shared<LastWord>(std::shared_ptr<void>(held, word))};
+  return std::make_shared<RankBoard>(held, size);
 }
 
 // The number of ranks of a board of `bytes` bytes; 0: not a board.
 int board_size(std::size_t bytes) {
   int size = 1;
-  while (RankBoard::bytes(size) + LastWord::kBytes < bytes) ++size;
-  return RankBoard::bytes(size) + LastWord::kBytes == bytes ? size : 0;
+  while (RankBoard::bytes(size) < bytes) ++size;
+  return RankBoard::bytes(size) == bytes ? size : 0;
 }
 
 }  // namespace
 
-SharedBoard open_board(const std::string& file, int size, int slot) {
-  const std::size_t bytes = RankBoard::bytes(size) + LastWord::kBytes;
+std::shared_ptr<RankBoard> open_board(const std::string& file, int size, int slot) {
+  const std::size_t bytes = RankBoard::bytes(size);
   int memory_file = -1;
   std::string line = line_of(file);
   if (line.empty()) {
     memory_file = create_anonymous(bytes);
-    if (memory_file < 0) return {};
+    if (memory_file < 0) return nullptr;
     if (!publish(file, fmt::format("/proc/{}/fd/{}", getpid(), memory_file), slot)) {
       close(memory_file);
       memory_file = -1;
@@ -102,11 +100,11 @@ SharedBoard open_board(const std::string& file, int size, int slot) {
     }
   }
   if (memory_file < 0) memory_file = open_anonymous(line, bytes);
-  SharedBoard shared = board_in(memory_file, size);
-  return shared.board && shared.board->read(slot).process == 0 ? shared : SharedBoard{};
+  std::shared_ptr<RankBoard> board = board_in(memory_file, size);
+  return board && board->read(slot).process == 0 ? board : nullptr;
 }
 
-SharedBoard find_board(int process, std::set<std::uint64_t>& known) {
+std::shared_ptr<RankBoard> find_board(int process, std::set<std::uint64_t>& known) {
   std::error_code error;
   const std::filesystem::path folder = fmt::format("/proc/{}/fd", process);
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -119,12 +117,12 @@ SharedBoard find_board(int process, std::set<std::uint64_t>& known) {
     const int size = board_size(static_cast<std::size_t>(info.st_size));
     if (size == 0) continue;
     const std::size_t bytes = static_cast<std::size_t>(info.st_size);
-    SharedBoard shared = board_in(open_anonymous(entry->path().string(), bytes), size);
-    if (!shared.board) continue;
+    std::shared_ptr<RankBoard> board = board_in(open_anonymous(entry->path().string(), bytes), size);
+    if (!board) continue;
     known.insert(info.st_ino);
-    return shared;
+    return board;
   }
-  return {};
+  return nullptr;
 }
 
 }  // namespace trireme

@@ -25,6 +25,7 @@
 #include "parallel/comm/call_kind.h"
 #include "parallel/comm/message_channel.h"
 #include "parallel/comm/rank_board.h"
+#include "runtime/base/error.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -183,9 +184,9 @@ class Communicator {
   /// Collective, blocking: ranks with the same color (>= 0) form a group, ordered by their rank here.
   virtual std::shared_ptr<Communicator> split(int color) = 0;
 
-  /// Ends the job on every rank of the world: the pending and later calls of the others fail with `message`
-  /// (local), or their processes are ended (mpi). Not collective; any rank may call it at any time.
-  virtual void abort(const std::string& message) noexcept = 0;
+  /// Ends the job on every rank of the world: the others' pending and later calls fail with the error's
+  /// message (local) or their processes are ended (mpi). Not collective; any rank may call it from any state.
+  virtual void abort(const Error& error) noexcept = 0;
 
   /// Requests that data moves while the rank computes, at the cost of part of a core. Implementations that do
   /// so anyway ignore it.

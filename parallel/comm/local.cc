@@ -45,9 +45,7 @@ class LocalCommunicator : public Communicator {
     return std::make_shared<LocalCommunicator>(board_, meeting->groups[m], meeting->members[m]);
   }
 
-  void abort(const std::string& message) noexcept override {
-    board_->fail({world_rank(), ErrorCode::kRuntime, message, std::source_location::current()});
-  }
+  void abort(const Error& error) noexcept override { board_->fail({world_rank(), error}); }
 
  protected:
   Work all_reduce_impl(const Tensor& inout, ReduceOp op) override {
@@ -145,12 +143,11 @@ void run_local_ranks(int size, const std::function<void(std::shared_ptr<Communic
     try {
       rank_main(world.communicator(rank));
     } catch (const Error& error) {
-      board.fail({rank, error.code(), error.what(), error.where()});
+      board.fail({rank, error});
     } catch (const std::exception& error) {
-      board.fail({rank, ErrorCode::kRuntime, error.what(), std::source_location::current()});
+      board.fail({rank, Error(ErrorCode::kRuntime, std::string(error.what()))});
     } catch (...) {
-      board.fail(
-          {rank, ErrorCode::kRuntime, "an exception of unknown type", std::source_location::current()});
+      board.fail({rank, Error(ErrorCode::kRuntime, "an exception of unknown type")});
     }
     world.finish(rank);
   };
@@ -160,12 +157,11 @@ void run_local_ranks(int size, const std::function<void(std::shared_ptr<Communic
       for (int rank = 0; rank < size; ++rank) threads.emplace_back(run_rank, rank);
     } catch (const std::exception& error) {  // no more threads: release the running ones
       const auto rank = static_cast<int>(threads.size());
-      board.fail({rank, ErrorCode::kRuntime, std::string("cannot start its thread: ") + error.what(),
-                  std::source_location::current()});
+      board.fail({rank, Error(ErrorCode::kRuntime, "cannot start its thread: {}", error.what())});
     }
   }
   if (const auto failure = board.failure()) {
-    throw Error(failure->code, naming_rank(failure->rank, failure->message), failure->where);
+    throw failure->error.saying(naming_rank(failure->rank, failure->error.what()));
   }
 }
 

@@ -121,10 +121,9 @@ void LocalBoard::carry_out(std::unique_lock<std::mutex>& lock, LocalMeeting& mee
     exchange_records(meeting, group);
   } catch (const std::exception& error) {
     lock.lock();
-    fail_locked({world_rank, ErrorCode::kRuntime,
-                 fmt::format("{} ({}): {}", meeting.signature.to_string(), meeting.where, error.what()),
-                 std::source_location::current()});
-    meeting.state = LocalMeeting::State::kGathering;  // never completed: waiters see the failure
+    fail_locked({world_rank, Error(ErrorCode::kRuntime, "{} ({}): {}", meeting.signature.to_string(),
+                                   meeting.where, error.what())});
+    meeting.state = LocalMeeting::State::kGathering;  // never to be completed: waiters see the failure
     meeting.changed.notify_all();
     throw_if_failed();
   }
@@ -173,7 +172,7 @@ std::optional<LocalFailure> LocalBoard::failure() const {
 
 void LocalBoard::throw_if_failed() const {
   if (!failure_) return;
-  throw Error(ErrorCode::kCommunication, "rank {} failed: {}", failure_->rank, failure_->message);
+  throw Error(ErrorCode::kCommunication, "rank {} failed: {}", failure_->rank, failure_->error.what());
 }
 
 void LocalBoard::fail_locked(LocalFailure failure) {
@@ -185,12 +184,11 @@ void LocalBoard::fail_locked(LocalFailure failure) {
 }
 
 void LocalBoard::disagree(const LocalMeeting& meeting, int world_rank, const CallSignature& signature) {
-  fail_locked(
-      {world_rank, ErrorCode::kCommunication,
-       fmt::format("ranks disagree about {}: rank {} called {}, rank {} called {}", meeting.where,
-                   meeting.first_rank, meeting.signature.to_string(), world_rank, signature.to_string()),
-       std::source_location::current()});
-  throw Error(ErrorCode::kCommunication, failure_->message);
+  fail_locked({world_rank,
+               Error(ErrorCode::kCommunication,
+                     "ranks disagree about {}: rank {} called {}, rank {} called {}", meeting.where,
+                     meeting.first_rank, meeting.signature.to_string(), world_rank, signature.to_string())});
+  throw Error(ErrorCode::kCommunication, std::string(failure_->error.what()));
 }
 
 // See [Note: local ranks never hang].
@@ -206,8 +204,7 @@ void LocalBoard::fail_if_stuck(int world_rank) {
                                              meeting->where);
   }
   if (!anybody_waits) return;
-  fail_locked({world_rank, ErrorCode::kCommunication, "deadlock, no rank can go on" + list,
-               std::source_location::current()});
+  fail_locked({world_rank, Error(ErrorCode::kCommunication, "deadlock, no rank can go on" + list)});
 }
 
 }  // namespace trireme

@@ -15,7 +15,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -66,9 +65,7 @@ struct LocalGroup {
 
 struct LocalFailure {
   int rank = 0;
-  ErrorCode code = ErrorCode::kRuntime;
-  std::string message;
-  std::source_location where;
+  Error error;
 };
 
 class LocalBoard {

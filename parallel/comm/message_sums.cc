@@ -96,7 +96,7 @@ class SummingCommunicator : public Communicator {
   bool records_graphs() const override { return comm_->records_graphs(); }
   void set_recording(bool recording) override { comm_->set_recording(recording); }
   void watch_stream(const std::string& what) override { comm_->watch_stream(what); }
-  void abort(const std::string& message) noexcept override { comm_->abort(message); }
+  void abort(const Error& error) noexcept override { comm_->abort(error); }
   void progress_in_background(bool wanted) override { comm_->progress_in_background(wanted); }
   void sleep_while_waiting(bool wanted) override { comm_->sleep_while_waiting(wanted); }
 

@@ -82,12 +82,11 @@ void start_mpi() {
 MpiRank::MpiRank(const LaunchInfo& launch) : job_(std::make_shared<MpiJob>()) {
   job_->rank = launch.rank;
   job_->outlives_mpi = true;
-  SharedBoard shared;
+  job_->report = launch.report;
+  std::shared_ptr<RankBoard> board;
   if (!launch.board_file.empty() && launch.local_rank < launch.num_local_ranks) {
-    shared = open_board(launch.board_file, launch.num_local_ranks, launch.local_rank);
+    board = open_board(launch.board_file, launch.num_local_ranks, launch.local_rank);
   }
-  const std::shared_ptr<RankBoard>& board = shared.board;
-  job_->last_word = shared.last_word;
   job_->status = board ? std::make_shared<RankStatus>(board, launch.local_rank, launch.rank)
                        : std::make_shared<RankStatus>(RankBoard::in_process(1), 0, launch.rank);
 }
@@ -100,12 +99,8 @@ const std::shared_ptr<RankStatus>& MpiRank::status() const {
   return job_->status;
 }
 
-void MpiRank::abort(const std::string& message) noexcept {
-  job_->abort(message);
-}
-
-void MpiRank::say_last_word(const std::string& message) noexcept {
-  if (job_->last_word) job_->last_word->say(message);
+void MpiRank::abort(const Error& error) noexcept {
+  job_->abort(error);
 }
 
 MpiSession::MpiSession() : MpiSession(std::make_shared<MpiJob>()) {}
@@ -137,7 +132,7 @@ MpiSession::MpiSession(MpiSession&& other) noexcept
 MpiSession::~MpiSession() {
   if (!job_ || job_->aborted) return;
   if (std::uncaught_exceptions() > num_exceptions_) {
-    job_->abort("ends the job: an exception left the MPI session");
+    job_->abort(Error(ErrorCode::kRuntime, "ends the job: an exception left the MPI session"));
     return;
   }
   job_->set_progress(false);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -31,6 +32,8 @@ class MpiRank {
     int rank = 0;
     int local_rank = 0;
     int num_local_ranks = 1;
+    /// Called by abort(), in place of printing the message, before any process ends. Must not throw.
+    std::function<void(const Error& error)> report = {};
   };
   /// Enters the board of the machine. If `launch` does not identify it, this rank has its own board until MPI
   /// runs.
@@ -42,12 +45,9 @@ class MpiRank {
 
   /// May change when MPI starts, if the board had to be created with MPI.
   const std::shared_ptr<RankStatus>& status() const;
-  /// The first call prints the message with the rank. While MPI runs it ends the job with exit code 1.
-  /// Otherwise it returns, and the process must exit with code 1, which also ends the job. From any thread.
-  void abort(const std::string& message) noexcept;
-  /// Writes the final message for a supervisor (last_word.h), without ending the job: all ranks are about to
-  /// exit.
-  void say_last_word(const std::string& message) noexcept;
+  /// Reports the error, naming the rank, the first time. While MPI runs it ends the job with exit code 1;
+  /// else it returns, and the process has to exit with that code, which ends the job, too. From any thread.
+  void abort(const Error& error) noexcept;
 
  private:
   friend class MpiSession;

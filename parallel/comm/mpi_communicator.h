@@ -21,7 +21,7 @@ class MpiCommunicator : public Communicator {
   std::vector<int> hosts() const override { return hosts_; }
   DeviceType device_type() const override { return DeviceType::kCpu; }
   std::shared_ptr<Communicator> split(int color) override;
-  void abort(const std::string& message) noexcept override { job_->abort(message); }
+  void abort(const Error& error) noexcept override { job_->abort(error); }
   void progress_in_background(bool wanted) override { job_->set_progress(wanted); }
   void sleep_while_waiting(bool wanted) override { job_->sleeps = wanted; }
 

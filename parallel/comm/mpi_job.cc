@@ -50,13 +50,16 @@ void MpiJob::check(int result, const std::string& call) const {
   throw Error(ErrorCode::kCommunication, "{} on rank {} of the job: {}", call, rank, text);
 }
 
-void MpiJob::abort(const std::string& message) noexcept {
+void MpiJob::abort(const Error& error) noexcept {
   if (aborted.exchange(true)) return;
-  const std::string words = naming_rank(rank, message);
-  if (last_word) last_word->say(words);
+  const Error named = error.saying(naming_rank(rank, error.what()));
+  if (report) {
+    report(named);
+  } else {
+    std::fprintf(stderr, "%s\n", named.what());
+    std::fflush(stderr);
+  }
   if (status) status->end();
-  std::fprintf(stderr, "%s\n", words.c_str());
-  std::fflush(stderr);
   if (phase == Phase::kRunning) MPI_Abort(MPI_COMM_WORLD, 1);
 }
 

@@ -15,13 +15,14 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "parallel/comm/last_word.h"
 #include "parallel/comm/mpi_progress.h"
 #include "parallel/comm/rank_board.h"
+#include "runtime/base/error.h"
 #include "runtime/tensor.h"
 
 namespace trireme {
@@ -56,18 +57,18 @@ struct MpiJob {
   std::atomic<Phase> phase = Phase::kBefore;
   std::atomic<bool> aborted = false;
   std::vector<MpiOperation> abandoned;
-  std::shared_ptr<RankStatus> status;     // read by the other ranks of this machine
-  std::shared_ptr<LastWord> last_word;    // for a supervisor; null: memory was unavailable
-  bool outlives_mpi = false;              // true: the rank is watched until its process exits
-  std::unique_ptr<MpiProgress> progress;  // null: data moves only inside this rank's calls
-  bool sleeps = false;                    // equal on all ranks: [Note: sleeping waits]
+  std::shared_ptr<RankStatus> status;              // for the others on this machine
+  std::function<void(const Error& error)> report;  // shows and records what ends the job; empty: printed
+  bool outlives_mpi = false;                       // the status, of a rank that is watched until it exits
+  std::unique_ptr<MpiProgress> progress;           // null: data moves inside of this rank's calls only
+  bool sleeps = false;                             // in waits, as all ranks do: [Note: sleeping waits]
 
   /// Throws Error(kCommunication) with `call` and MPI's text unless `result` is MPI_SUCCESS.
   void check(int result, const std::string& call) const;
-  /// The first call prints the message, with a rank prefix unless it names the rank, and ends the job with
-  /// exit code 1. Returns only when MPI is not running.
-  void abort(const std::string& message) noexcept;
-  /// Calls MPI_Wait or polls, by `sleeps`; returns MPI's result code.
+  /// Reports the error, with the rank in front of its message unless it is named there, and ends the job with
+  /// exit code 1, the first time. Returns only when MPI is not running.
+  void abort(const Error& error) noexcept;
+  /// MPI_Wait, whose result it returns.
   int wait(MPI_Request* request, MPI_Status* status) const;
   /// Makes a collective call by its blocking version or, with sleeping waits, its nonblocking version, which
   /// has one more argument: the request. Throws like check().

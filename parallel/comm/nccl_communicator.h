@@ -25,7 +25,7 @@ class NcclCommunicator : public Communicator {
   void watch_stream(const std::string& what) override;
 
   std::shared_ptr<Communicator> split(int color) override;
-  void abort(const std::string& message) noexcept override { job_->fail(message); }
+  void abort(const Error& error) noexcept override { job_->fail(error); }
   void sleep_while_waiting(bool wanted) override { host_->sleep_while_waiting(wanted); }
 
  protected:

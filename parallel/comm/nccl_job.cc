@@ -195,16 +195,16 @@ void NcclJob::keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> t
   }
 }
 
-void NcclJob::fail(const std::string& message) noexcept {
+void NcclJob::fail(const Error& error) noexcept {
   std::vector<std::shared_ptr<NcclChannel>> channels;
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
-    failure_ = message;
+    failure_ = error.what();
     for (const auto& channel : channels_) channels.push_back(channel.lock());
   }
-  // Send the message first, before peers report their interrupted operations.
-  host_->abort(message);
+  // Send the error first, before peers report their interrupted operations.
+  host_->abort(error);
   for (const auto& channel : channels) {
     if (channel) channel->abort();
   }
@@ -248,7 +248,7 @@ void NcclJob::look_after_operations() {
     problem = fmt::format("NCCL reports {} during {}", ncclGetErrorString(error),
                           operations_.empty() ? "no operation" : operations_.front().text);
   }
-  if (!problem.empty()) fail(problem);
+  if (!problem.empty()) fail(Error(ErrorCode::kCommunication, problem));
 }
 
 }  // namespace trireme

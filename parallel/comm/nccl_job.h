@@ -139,7 +139,7 @@ class NcclJob {
   /// Keeps tensors until the operation of `done` has ended.
   void keep(const std::shared_ptr<CommEvent>& done, std::vector<Tensor> tensors);
   /// Ends the job on every rank; only the first failure counts.
-  void fail(const std::string& message) noexcept;
+  void fail(const Error& error) noexcept;
 
  private:
   void watch();

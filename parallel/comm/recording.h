@@ -41,7 +41,7 @@ class RecordingCommunicator : public Communicator {
   std::shared_ptr<Communicator> split(int color) override;
 
   /// Does nothing: there is no job.
-  void abort(const std::string&) noexcept override {}
+  void abort(const Error&) noexcept override {}
 
  protected:
   Work all_reduce_impl(const Tensor& inout, ReduceOp) override { return record(CallKind::kAllReduce, inout); }

@@ -68,8 +68,7 @@ void DryRun::cover(const BoundaryShapes::Play& play) {
     try {
       run(unit, play);
     } catch (const Error& e) {
-      throw Error(e.code(), fmt::format("trying block '{}' before the first step: {}", name, e.what()),
-                  e.where());
+      throw e.saying(fmt::format("trying block '{}' before the first step: {}", name, e.what()));
     }
   }
   if (ctx.backend->prepare_uploads != nullptr) ctx.backend->prepare_uploads(ctx.exec, upload_bytes(play));

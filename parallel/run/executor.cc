@@ -81,10 +81,13 @@ void Executor::play_named(Run& run, const Action& action, std::size_t position) 
   try {
     play(run, action);
   } catch (const Error& e) {
-    throw Error(e.code(),
-                fmt::format("rank {}, {}: {}", parts_.groups.world->rank(),
-                            describe(run.input, action, position), e.what()),
-                e.where());
+    ErrorFacts facts = e.facts();
+    facts.rank = parts_.groups.world->rank();
+    facts.action = describe(run.input, action, position);
+    if (action.unit >= 0) facts.block = parts_.blocks[static_cast<std::size_t>(action.unit)]->name();
+    facts.micro_batch = action.micro_batch;
+    const std::string message = fmt::format("rank {}, {}: {}", facts.rank, facts.action, e.what());
+    throw e.saying(message).about(std::move(facts));
   }
 }
 

@@ -61,7 +61,8 @@ void SnapshotFiles::check_noted() const {
       ErrorCode::kRuntime,
       "silent corruption: the copy of '{}' from which a checkpoint was written is not what it was: a bit "
       "flipped in memory. The checkpoint is not kept: go on from the one before",
-      engine_.layout().groups[group].name);
+      engine_.layout().groups[group].name)
+      .about({.rank = engine_.communicator().rank(), .block = engine_.layout().groups[group].name});
 }
 
 void SnapshotFiles::make(const std::filesystem::path& folder) const {

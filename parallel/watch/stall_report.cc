@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "parallel/watch/process_watch.h"
+#include "runtime/base/lines_error.h"
 
 namespace trireme {
 namespace {
@@ -26,16 +27,17 @@ std::string process_of(const RankReading& rank, bool stopped) {
 }
 
 // A line without a process does not contain its rank. Ranks of a machine are in order, and usually
-// consecutive.
-std::string describe_missing(std::size_t slot, const std::vector<RankReading>& ranks) {
+// consecutive. -1: no rank has arrived.
+int rank_of_missing(std::size_t slot, const std::vector<RankReading>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    if (ranks[i].process == 0) continue;
-    const auto rank = ranks[i].rank + static_cast<int>(slot) - static_cast<int>(i);
-    return fmt::format(
-        "process {} of this machine (rank {} if they are numbered in a row), which has not arrived", slot,
-        rank);
+    if (ranks[i].process != 0) return ranks[i].rank + static_cast<int>(slot) - static_cast<int>(i);
   }
-  return fmt::format("process {} of this machine, which has not arrived", slot);
+  return -1;
+}
+
+std::string describe_missing(std::size_t slot, int rank) {
+  const std::string number = rank >= 0 ? fmt::format(" (rank {} if they are numbered in a row)", rank) : "";
+  return fmt::format("process {} of this machine{}, which has not arrived", slot, number);
 }
 
 }  // namespace
@@ -48,13 +50,16 @@ bool is_any_stopped(const RankBoard& board) {
   return false;
 }
 
-std::string describe_death(const RankReading& rank) {
-  return fmt::format(
-      "rank {}{} died {}{}, without a word: killed, or out of host memory (dmesg tells); the job ends",
-      rank.rank, process_of(rank, false), action_of(rank), wait_of(rank));
+Error death_of(const RankReading& rank) {
+  return Error(
+             ErrorCode::kCommunication,
+             "rank {}{} died {}{}, without a word: killed, or out of host memory (dmesg tells); the job ends",
+             rank.rank, process_of(rank, false), action_of(rank), wait_of(rank))
+      .about({.rank = rank.rank, .action = rank.text});
 }
 
-std::string describe_stall(const RankBoard& board, const std::string& limit, const std::string& silent) {
+Error stall_of(const RankBoard& board, const std::string& limit, const std::string& note,
+               const std::vector<SilentPeer>& silent) {
   std::vector<RankReading> ranks;
   std::vector<bool> stopped;
   bool any_sure = false;  // that the job cannot continue
@@ -64,23 +69,35 @@ std::string describe_stall(const RankBoard& board, const std::string& limit, con
     stopped.push_back(process != 0 && process != getpid() && is_stopped(process));
     any_sure = any_sure || stopped.back() || ranks.back().process == 0;
   }
+  ErrorFacts facts{.field = "EngineOptions::timeout_s", .value = limit};
   std::string culprits, others;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const RankReading& rank = ranks[i];
     if (rank.ended && !stopped[i]) continue;
     const bool missing = rank.process == 0;
     const std::string text =
-        missing ? describe_missing(i, ranks)
+        missing ? describe_missing(i, rank_of_missing(i, ranks))
                 : fmt::format("rank {}{} {}{} for {:.1f} s", rank.rank, process_of(rank, stopped[i]),
                               action_of(rank), wait_of(rank), rank.for_s);
     const bool culprit = any_sure ? missing || stopped[i] : !rank.waits;
+    if (culprit && culprits.empty()) {
+      facts.rank = missing ? rank_of_missing(i, ranks) : rank.rank;
+      facts.action = rank.text;
+    }
     (culprit ? culprits : others) += (culprit && !culprits.empty() ? "; " : culprit ? "" : "\n  ") + text;
   }
-  if (culprits.empty())
-    return fmt::format("all ranks of this machine wait ({}){}{}:{}", limit, silent.empty() ? "" : "; ",
-                       silent, others);
-  return fmt::format("the job is held up ({}) by {}{}{}", limit, culprits, others.empty() ? "" : ", while",
-                     others);
+  const std::string exceeded = fmt::format("{} = {}{}", facts.field, limit, note);
+  if (!culprits.empty())
+    return LinesError(ErrorCode::kCommunication,
+                      split_lines(fmt::format("the job is held up ({}) by {}{}{}", exceeded, culprits,
+                                              others.empty() ? "" : ", while", others)))
+        .about(std::move(facts));
+  if (!silent.empty()) facts.host = silent.front().address;
+  return LinesError(
+             ErrorCode::kCommunication,
+             split_lines(fmt::format("all ranks of this machine wait ({}){}{}:{}", exceeded,
+                                     silent.empty() ? "" : "; ", describe_silent_peers(silent), others)))
+      .about(std::move(facts));
 }
 
 }  // namespace trireme

@@ -182,7 +182,7 @@ void Watchdog::report_death(int slot) {
     if (end_) return;
   }
   wake_stopped();
-  options_.end_job(describe_death(rank));
+  options_.end_job(death_of(rank));
 }
 
 void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
@@ -190,18 +190,17 @@ void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
   if (!board.claim_last_word() && running_s(own.for_s) < limit.timeout_s + kPatienceS) return;
   const std::string value =
       limit.is_learned ? fmt::format("auto: {:.2f} s", limit.timeout_s) : fmt::format("{}", limit.timeout_s);
-  const std::string silent = describe_silent_peers(find_silent_peers());
-  const std::string message =
-      describe_stall(board, fmt::format("EngineOptions::timeout_s = {}{}", value, limit.note), silent);
+  const std::vector<SilentPeer> silent = find_silent_peers();
+  const Error stall = stall_of(board, value, limit.note, silent);
   // A host that does not answer does not report either.
   if (limit.grace_s > 0 && silent.empty()) {
-    options_.report(message);
+    options_.report(stall);
     processes_.wait(limit.grace_s);
     if (end_) return;
   }
   // Ends the job even if a rank has moved since, because it has been reported.
   wake_stopped();
-  options_.end_job(message);
+  options_.end_job(stall);
 }
 
 double grace_for_machines(bool several) {
@@ -217,8 +216,8 @@ std::unique_ptr<Watchdog> watch_over(const std::shared_ptr<Communicator>& comm, 
       Watchdog::Options{.status = comm->status(),
                         .timeout_s = timeout_s,
                         .grace_s = grace_for_machines(ranks_here < comm->size()),
-                        .report = [](const std::string& message) { log_error(message); },
-                        .end_job = [comm](const std::string& message) { comm->abort(message); }});
+                        .report = [](const Error& error) { log_error(error.what()); },
+                        .end_job = [comm](const Error& error) { comm->abort(error); }});
 }
 
 }  // namespace trireme

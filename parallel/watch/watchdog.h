@@ -23,6 +23,7 @@
 
 #include "parallel/comm/rank_board.h"
 #include "parallel/watch/process_watch.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
 
@@ -33,8 +34,8 @@ class Watchdog {
     double timeout_s = 0;                // 0: no limit; deaths are still detected
     double grace_s = 0;                  // delay after a report, so that other machines can report, too
     std::string limit_note = {};         // appended to the limit in messages: ", its default"
-    std::function<void(const std::string& message)> report;
-    std::function<void(const std::string& message)> end_job;  // called from the watchdog's thread
+    std::function<void(const Error& verdict)> report;
+    std::function<void(const Error& verdict)> end_job;  // called from the watchdog's thread
   };
   /// Starts a thread that sleeps while all is well, once all ranks of the machine have entered the board.
   /// Does nothing if the rank already has a watchdog.

@@ -27,7 +27,9 @@ auto naming(const std::filesystem::path& path, const std::filesystem::path& temp
     const std::string shown = temporary.string();
     for (std::size_t at; (at = text.find(shown)) != std::string::npos;)
       text.replace(at, shown.size(), path.string());
-    throw Error(error.code(), text, error.where());
+    ErrorFacts facts = error.facts();
+    if (facts.file == shown) facts.file = path.string();
+    throw error.saying(text).about(std::move(facts));
   }
 }
 
@@ -62,7 +64,8 @@ void AtomicFile::commit() {
   std::filesystem::rename(writer_->path(), path_, error);
   if (error)
     throw Error(ErrorCode::kRuntime, "cannot write {}: its new content cannot be renamed to it: {}",
-                path_.string(), error.message());
+                path_.string(), error.message())
+        .about({.file = path_.string(), .system_error = error.value()});
   committed_ = true;
   sync_folder(path_.parent_path());
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace trireme {
 namespace {
@@ -17,12 +16,6 @@ bool is_disk_failure(int error_number) {
 
 ErrorCode code_of_file_failure(int error_number) {
   return is_disk_failure(error_number) ? ErrorCode::kRuntime : ErrorCode::kInvalidInput;
-}
-
-bool names_disk_failure(std::string_view message) {
-  return std::ranges::any_of(kDiskFailures, [&](int error_number) {
-    return message.find(std::strerror(error_number)) != std::string_view::npos;
-  });
 }
 
 }  // namespace trireme

@@ -17,15 +17,17 @@ constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 void sync_path(const std::filesystem::path& path, const char* what, int flags) {
   const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
-  if (fd < 0)
-    throw Error(ErrorCode::kRuntime, "cannot open {} {}: {}", what, path.string(), std::strerror(errno));
+  const auto fail = [&](const char* action, int error_number) {
+    throw Error(ErrorCode::kRuntime, "cannot {} {} {}: {}", action, what, path.string(),
+                std::strerror(error_number))
+        .about({.file = path.string(), .system_error = error_number});
+  };
+  if (fd < 0) fail("open", errno);
   const int result = ::fsync(fd);
   const int error_number = errno;
   ::close(fd);
   // EINVAL: the file system does not support sync here.
-  if (result != 0 && error_number != EINVAL)
-    throw Error(ErrorCode::kRuntime, "cannot sync {} {}: {}", what, path.string(),
-                std::strerror(error_number));
+  if (result != 0 && error_number != EINVAL) fail("sync", error_number);
 }
 
 }  // namespace
@@ -35,7 +37,8 @@ FileWriter::FileWriter(const std::filesystem::path& path, Mode mode) : path_(pat
   fd_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | flags, 0666);
   if (fd_ < 0) {
     const int reason = errno;
-    throw Error(code_of_file_failure(reason), "cannot create {}: {}", path.string(), std::strerror(reason));
+    throw Error(code_of_file_failure(reason), "cannot create {}: {}", path.string(), std::strerror(reason))
+        .about({.file = path.string(), .system_error = reason});
   }
   buffer_.reserve(kBufferBytes);
 }
@@ -103,7 +106,8 @@ void FileWriter::write_at(std::uint64_t offset, std::span<const std::byte> bytes
 void FileWriter::fail(const char* action, int error_number) const {
   const bool full = error_number == ENOSPC || error_number == EDQUOT;
   throw Error(ErrorCode::kRuntime, "cannot {} {} after {} bytes: {}{}", action, path_.string(), written_,
-              std::strerror(error_number), full ? "; free space there or write to another disk" : "");
+              std::strerror(error_number), full ? "; free space there or write to another disk" : "")
+      .about({.file = path_.string(), .system_error = error_number});
 }
 
 void sync_file(const std::filesystem::path& path) {

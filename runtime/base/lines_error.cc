@@ -19,10 +19,12 @@ std::string join(const std::vector<std::string>& lines, std::string_view between
 }  // namespace
 
 LinesError::LinesError(ErrorCode code, const std::vector<std::string>& lines, std::source_location where)
-    : Error(code, join(lines, "\n"), where) {}
+    : Error(code, join(lines, "\n"), where) {
+  has_lines_ = true;
+}
 
-std::string LinesError::one_line() const {
-  return join(split_lines(what()), "; ");
+std::string one_line(const Error& error) {
+  return join(split_lines(error.what()), "; ");
 }
 
 std::vector<std::string> split_lines(std::string_view text) {
@@ -36,8 +38,8 @@ std::vector<std::string> split_lines(std::string_view text) {
 }
 
 std::string shown_message(const std::exception& error) {
-  const bool has_lines = dynamic_cast<const LinesError*>(&error) != nullptr;
-  return has_lines ? terminal_text(error.what()) : terminal_line(error.what());
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  return ours != nullptr && ours->has_lines() ? terminal_text(error.what()) : terminal_line(error.what());
 }
 
 }  // namespace trireme

@@ -2,7 +2,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include "runtime/base/log_lines.h"
 #include "runtime/base/terminal_text.h"
 
 namespace trireme {
@@ -17,13 +16,6 @@ void log_error(std::string_view message) noexcept {
   try {
     spdlog::error("{}", terminal_line(message));
   } catch (...) {  // possibly called from a destructor: nothing more can be done
-  }
-}
-
-void log_error_lines(std::string_view lines) noexcept {
-  try {
-    spdlog::error("{}", terminal_text(lines));
-  } catch (...) {  // as above
   }
 }
 

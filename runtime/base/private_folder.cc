@@ -177,6 +177,16 @@ void check_private_folder(const fs::path& path) {
                 "other users can use {} (mode {:o}): chmod go=", path.string(), status.st_mode & 07777U);
 }
 
+void remove_private_folder(const std::filesystem::path& path) noexcept {
+  std::error_code error;
+  if (path.empty() || !std::filesystem::exists(path, error)) return;
+  try {
+    check_private_folder(path);
+    std::filesystem::remove_all(path, error);
+  } catch (const std::exception&) {  // not ours
+  }
+}
+
 void check_folder_to_write(const fs::path& path) {
   fs::path walked;
   const fs::path normal = path.has_filename() ? path : path.parent_path();  // "out/" is "out"

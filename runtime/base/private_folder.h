@@ -21,6 +21,9 @@ void make_private_folder(const std::filesystem::path& path);
 /// The check alone. Throws as make_private_folder() does, also if there is no such folder.
 void check_private_folder(const std::filesystem::path& path);
 
+/// Removes such a folder with everything in it. Leaves what is not one as it is.
+void remove_private_folder(const std::filesystem::path& path) noexcept;
+
 /// Refuses a folder to write into that another user may have laid out, to lead a job to other files of this
 /// user. Checked are the folder, the way to it, and its entries:
 /// - links belong to this user or root;

@@ -21,12 +21,18 @@ std::string describe_kind(mode_t mode) {
   return "it is not a regular file";
 }
 
+[[noreturn]] void fail_to_read(const char* what, const std::filesystem::path& path, int error_number) {
+  throw Error(ErrorCode::kInvalidInput, "cannot read the {} {}: {}", what, path.string(),
+              std::strerror(error_number))
+      .about({.file = path.string(), .system_error = error_number});
+}
+
 }  // namespace
 
 RegularFile::RegularFile(const std::filesystem::path& path, const char* what) {
   // O_NONBLOCK: opening a pipe without a writer must fail below, not wait.
   fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  TRIREME_CHECK(fd_ >= 0, "cannot read the {} {}: {}", what, path.string(), std::strerror(errno));
+  if (fd_ < 0) fail_to_read(what, path, errno);
   struct stat info {};
   std::string reason;
   if (::fstat(fd_, &info) != 0) {
@@ -65,7 +71,7 @@ std::string read_text_file(const TextFile& file) {
     text.resize(std::max(used, opened.size()) + kPiece);
     const ssize_t got = ::read(opened.descriptor(), text.data() + used, text.size() - used);
     if (got < 0 && errno == EINTR) continue;
-    TRIREME_CHECK(got >= 0, "cannot read the {} {}: {}", file.what, name, std::strerror(errno));
+    if (got < 0) fail_to_read(file.what, file.path, errno);
     used += static_cast<std::size_t>(got);
     TRIREME_CHECK(used <= file.max_bytes, "the {} {} has more than the {} bytes that one can have", file.what,
                   name, file.max_bytes);

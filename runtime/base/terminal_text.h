@@ -4,8 +4,8 @@
 // characters in them could move the cursor, set titles or hide text, and bidirectional marks could reorder
 // it. A newline in a name could begin a line that looks like another message. Every sink that a terminal may
 // show passes its text through a function of this file, so callers do not have to. Messages of the log and
-// errors are one line each, by terminal_line(). The few that have several lines on purpose are a LinesError
-// or go through log_error_lines(); terminal_line() made each of their lines.
+// errors are one line each, by terminal_line(). The few that have several lines on purpose are a
+// LinesError; terminal_line() made each of their lines.
 #pragma once
 
 #include <string>

@@ -114,7 +114,8 @@ PendingCheckpoint CheckpointStore::begin(std::int64_t step) {
   fs::create_directories(root_, error);
   if (error)
     throw Error(code_of_file_failure(error.value()), "cannot make checkpoint folder {}: {}", root_.string(),
-                error.message());
+                error.message())
+        .about({.file = root_.string(), .system_error = error.value()});
   clear_remains();
   return PendingCheckpoint(root_, step);
 }

@@ -30,7 +30,8 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
   fs::rename(from, to, error);
   if (error)
     throw Error(ErrorCode::kRuntime, "cannot rename {} to {}: {}", from.string(), to.string(),
-                error.message());
+                error.message())
+        .about({.file = to.string(), .system_error = error.value()});
 }
 
 PendingFolder::PendingFolder(const FolderPlace& place) : place_(normalized(place.folder)) {

@@ -16,7 +16,8 @@ namespace {
 [[noreturn]] void fail(const char* action, const std::filesystem::path& path, std::uint64_t bytes,
                        int number) {
   throw Error(ErrorCode::kRuntime, "cannot {} {} of {} bytes: {}", action, path.string(), bytes,
-              std::strerror(number));
+              std::strerror(number))
+      .about({.file = path.string(), .system_error = number});
 }
 
 // On file systems without preallocation, glibc writes to every page.

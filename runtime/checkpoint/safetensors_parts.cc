@@ -20,7 +20,8 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 18;
 [[noreturn]] void fail(const char* action, const std::filesystem::path& path, int error_number) {
   const bool full = error_number == ENOSPC || error_number == EDQUOT;
   throw Error(ErrorCode::kRuntime, "cannot {} {}: {}{}", action, path.string(), std::strerror(error_number),
-              full ? "; free space there or write to another disk" : "");
+              full ? "; free space there or write to another disk" : "")
+      .about({.file = path.string(), .system_error = error_number});
 }
 
 }  // namespace

@@ -77,10 +77,8 @@ std::optional<std::int32_t> ImageDataset::render_if_good(std::int64_t index,
     return options_.source->label(index);
   } catch (const BadImage& error) {
     if (options_.on_bad_image == OnBadImage::kFail) {
-      throw Error(error.code(),
-                  fmt::format("{}; remove it, or set ImageDataset::Options::on_bad_image = OnBadImage::kSkip",
-                              error.what()),
-                  error.where());
+      throw error.saying(fmt::format(
+          "{}; remove it, or set ImageDataset::Options::on_bad_image = OnBadImage::kSkip", error.what()));
     }
     bad_.add(index, error.what());
     return std::nullopt;

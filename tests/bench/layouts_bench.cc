@@ -38,7 +38,7 @@ class BlockingCommunicator final : public Communicator {
   std::string kind() const override { return "blocking " + inner_->kind(); }
   DeviceType device_type() const override { return inner_->device_type(); }
   std::shared_ptr<Communicator> split(int color) override { return inner_->split(color); }
-  void abort(const std::string& message) noexcept override { inner_->abort(message); }
+  void abort(const Error& error) noexcept override { inner_->abort(error); }
 
  protected:
   static Work finish(Work work) {
@@ -202,7 +202,7 @@ int run(int argc, char** argv) {
   try {
     run_cases(o, session.world());
   } catch (const std::exception& e) {
-    session.world()->abort(e.what());
+    session.world()->abort(Error(ErrorCode::kRuntime, std::string(e.what())));
   }
   return 0;
 }

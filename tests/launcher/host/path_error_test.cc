@@ -24,6 +24,7 @@ TEST(PathError, SaysWhichPathAndWhy) {
 TEST(PathError, ADiskThatRefusesIsNoInput) {
   const fs::filesystem_error error("rename", "a", "b", std::make_error_code(std::errc::no_space_on_device));
   EXPECT_EQ(as_error(error).code(), ErrorCode::kRuntime);
+  EXPECT_EQ(as_error(error).facts(), (ErrorFacts{.file = "a", .system_error = ENOSPC}));
   EXPECT_EQ(std::string(as_error(error).what()), "cannot use a and b: No space left on device");
 }
 

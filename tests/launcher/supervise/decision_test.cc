@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 namespace trireme {
 namespace {
 
@@ -32,7 +34,8 @@ TEST(Decision, ThreeFailuresInARowAtOneStepAreEnough) {
 
 TEST(Decision, ARunWithoutAnUpdateIsNotRepeated) {
   Attempt attempt = ended(1, 12);
-  attempt.end->verdict = "no update was made: all 12 steps were skipped; lower precision.scale_init";
+  EXPECT_EQ(decide({attempt}, {}).kind, Kind::kRestart);
+  attempt.end->code = ErrorCode::kNoProgress;
   EXPECT_EQ(decide({attempt}, {}).kind, Kind::kGiveUp);
   EXPECT_THAT(decide({attempt}, {}).reason, ::testing::HasSubstr("no step of the job made an update"));
 }
@@ -56,7 +59,7 @@ TEST(Decision, WaitsLongerWhereAStepFailsAgain) {
 TEST(Decision, AFullDiskIsNoFaultOfTheStep) {
   const auto full = [](std::int64_t step) {
     Attempt attempt = ended(1, step);
-    attempt.end->verdict = "rank 0: cannot write x: No space left on device; free space there";
+    attempt.end->system_error = ENOSPC;
     return attempt;
   };
   std::vector<Attempt> attempts;

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/supervise/job_words.h"
+#include <cerrno>
+
+#include "launcher/records/record_writer.h"
+#include "launcher/supervise/attempt_end.h"
 #include "launcher/supervise/lease.h"
 #include "launcher/supervise/rank_choice.h"
 #include "runtime/base/error.h"
@@ -36,8 +39,13 @@ TEST_F(SupervisedFolder, IsReadBackByTheNextSupervisor) {
                    .first_step = 1,
                    .tag = "a#1"});
     history.set_process("12.34@host");
-    history.end(
-        {.exit_code = 137, .step = 7, .verdict = "rank 1 \xff died\n  while", .seconds = 1.5, .host = "b"});
+    history.end({.exit_code = 137,
+                 .step = 7,
+                 .verdict = "rank 1 \xff died\n  while",
+                 .seconds = 1.5,
+                 .host = "b",
+                 .code = ErrorCode::kNoProgress,
+                 .system_error = ENOSPC});
     history.begin({.number = history.next_number(), .num_ranks = 2, .first_step = 6, .tag = "a#2"});
   }
   std::ofstream(root_ / "supervisor.jsonl", std::ios::app)
@@ -47,6 +55,8 @@ TEST_F(SupervisedFolder, IsReadBackByTheNextSupervisor) {
   EXPECT_EQ(history.attempts()[0].process, "12.34@host");
   EXPECT_EQ(history.attempts()[0].end->exit_code, 137);
   EXPECT_EQ(history.attempts()[0].end->host, "b");
+  EXPECT_EQ(history.attempts()[0].end->code, ErrorCode::kNoProgress);
+  EXPECT_EQ(history.attempts()[0].end->system_error, ENOSPC);
   EXPECT_EQ(history.attempts()[0].hosts, (std::vector<std::string>{"a", "b"}));
   EXPECT_TRUE(history.attempts()[1].hosts.empty());
   EXPECT_NE(history.to_text().find("4 rank(s) on a, b from step 1"), std::string::npos);
@@ -91,18 +101,46 @@ TEST_F(SupervisedFolder, LastStepIsOfWholeLines) {
   EXPECT_EQ(last_step(metrics), 2);
 }
 
-TEST_F(SupervisedFolder, VerdictIsTheJobsOwnBeforeThatOfMpirun) {
+TEST_F(SupervisedFolder, AnEndFollowsFromRecordsWhateverTheirMessages) {
+  std::filesystem::create_directories(root_ / "attempts");
   const auto log = root_ / "log";
-  const std::string of_mpirun =
-      "mpirun noticed that process rank 1 with PID 12 on node a exited on signal 9 (Killed).\n";
-  std::ofstream(log) << "step 1/40\n" << of_mpirun;
-  EXPECT_TRUE(verdict_of(log).starts_with("mpirun noticed that process rank 1"));
-  std::ofstream(log) << "step 1/40\nrank 0: the job is held up by rank 1, while\n  rank 0 waits\nelse\n"
-                     << of_mpirun;
-  EXPECT_EQ(verdict_of(log), "rank 0: the job is held up by rank 1, while\n  rank 0 waits");
-  std::ofstream(log) << "trireme: error: rank 1: no space left\n" << of_mpirun;
-  EXPECT_EQ(verdict_of(log), "rank 1: no space left");
-  EXPECT_EQ(verdict_of(root_ / "none"), "");
+  std::ofstream(log)
+      << "trireme: error: rank 0: of another job\n"
+         "mpirun noticed that process rank 1 with PID 12 on node a exited on signal 9 (Killed).\n";
+  History history(root_);
+  const Attempt attempt{.number = 1, .num_ranks = 2, .first_step = 11, .tag = "1.2@host#1"};
+  history.begin(attempt);
+  AttemptEnd end(attempt, {root_}, history, nullptr);
+  EXPECT_TRUE(end.conclude(137, log, false).verdict.starts_with("mpirun noticed that process rank 1"));
+  RecordWriter first({.out = root_, .attempt = attempt.tag, .rank = 0, .host = "host"});
+  first.write({.event = RunRecord::Event::kResumed, .step = 4});
+  first.write({.event = RunRecord::Event::kVerdict, .time_ns = 1, .message = "zork"});
+  RecordWriter second({.out = root_, .attempt = attempt.tag, .rank = 1, .host = "host"});
+  second.write({.event = RunRecord::Event::kFailed,
+                .time_ns = 2,
+                .code = ErrorCode::kNoProgress,
+                .message = "blip",
+                .facts = {.rank = 1, .system_error = ENOSPC}});
+  end.look();
+  EXPECT_TRUE(end.is_announced());
+  const Attempt::End found = end.conclude(137, log, false);
+  EXPECT_EQ(found.verdict, "host host: blip") << "the one that has a culprit";
+  EXPECT_EQ(found.code, ErrorCode::kNoProgress);
+  EXPECT_EQ(found.system_error, ENOSPC);
+  EXPECT_EQ(found.step, 5) << "the one after the checkpoint that it resumed from";
+  EXPECT_EQ(end.conclude(75, log, false).verdict, "") << "a planned stop is no failure";
+}
+
+TEST_F(SupervisedFolder, TheSupervisorsOwnVerdictGoesBeforeRecords) {
+  std::filesystem::create_directories(root_ / "attempts");
+  History history(root_);
+  const Attempt attempt{.number = 1, .num_ranks = 2, .tag = "1.2@host#1"};
+  history.begin(attempt);
+  AttemptEnd end(attempt, {root_}, history, nullptr);
+  end.announce({.event = RunRecord::Event::kVerdict, .message = "mpirun was killed"});
+  end.records().add(
+      {.event = RunRecord::Event::kFailed, .reporter = 1, .message = "blip", .facts = {.rank = 1}});
+  EXPECT_EQ(end.conclude(137, root_ / "none", false).verdict, "mpirun was killed");
 }
 
 TEST(RankChoice, ReadsRanges) {

@@ -5,8 +5,6 @@
 
 #include <fstream>
 
-#include "launcher/supervise/struck_host.h"
-#include "parallel/watch/silent_peers.h"
 #include "runtime/base/error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -124,97 +122,6 @@ TEST(HostList, NamesThatShareTheirFirstLabelAreDistinguished) {
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("node1 and node1.a.org may be one host or two"));
   }
-}
-
-TEST(StruckHost, IsThatOfTheRankThatTheVerdictNamesFirst) {
-  const AttemptWords words{.rank_hosts = {"node1", "node2"},
-                           .names = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}};
-  for (const char* verdict :
-       {"rank 1 (process 12) died in step 17, waiting for rank 0, without a word: killed",
-        "the job is held up (parallel.timeout_s = auto: 1.5 s, learned from steps of up to 0.02 s) by rank 1 "
-        "(process 7) in",
-        "mpirun noticed that process rank 1 with PID 12 on node 10.0.0.2 exited on signal 9 (Killed).",
-        "rank 1 exited with code 1, as mpirun noticed",
-        "silent corruption: after step 10 the state of rank 1 on node2 is not what the updates made of it",
-        "no space left on host node2: /out"}) {
-    AttemptWords said = words;
-    said.verdict = verdict;
-    EXPECT_EQ(struck_host(said), "10.0.0.2") << verdict;
-  }
-  for (const char* verdict :
-       {"", "all ranks of this machine wait (parallel.timeout_s = 4):\n  rank 1 waits for rank 0",
-        "step 7: the loss is nan", "rank 7: of another job"}) {
-    AttemptWords said = words;
-    said.verdict = verdict;
-    EXPECT_EQ(struck_host(said), "") << verdict;
-  }
-  AttemptWords unknown = words;
-  unknown.rank_hosts.clear();
-  unknown.verdict =
-      "mpirun noticed that process rank 0 with PID 12 on node node1 exited on signal 9 (Killed).";
-  EXPECT_EQ(struck_host(unknown), "10.0.0.1") << "before ranks have said where they are";
-}
-
-TEST(StruckHost, IsTheOneThatIsSilentAndNotThatOfTheRankThatSaysSo) {
-  AttemptWords words{.rank_hosts = {"node1", "node2"},
-                     .names = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}};
-  const std::string waits = "host node1: rank 0: all ranks of this machine wait (parallel.timeout_s = 4)";
-  words.verdict = waits + ":\n  rank 0 in step 3";
-  EXPECT_EQ(struck_host(words), "");
-  words.verdict =
-      waits + "; " + describe_silent_peers({{.address = "10.0.0.2", .silent_s = 1.5, .num_resent = 3}}) + ":";
-  EXPECT_EQ(silent_host(words.verdict), "10.0.0.2");
-  EXPECT_EQ(struck_host(words), "10.0.0.2");
-  words.names = {{"node1", "node1"}, {"node2", "node2"}};
-  EXPECT_EQ(struck_host(words), "") << "the file has no such address";
-}
-
-TEST(StruckHost, IsTheOneThatMpirunLost) {
-  const testing::TemporaryFolder folder;
-  const auto log = folder.path() / "log";
-  std::ofstream(log) << "step 3\n---\nORTE has lost communication with a remote daemon.\n\n"
-                        "  HNP daemon   : [[25207,0],0] on node node1\n"
-                        "  Remote daemon: [[25207,0],1] on node 10.0.0.2\n";
-  EXPECT_EQ(lost_host(log), "10.0.0.2");
-  EXPECT_EQ(struck_host({.verdict = "rank 0: the link to rank 1 broke",
-                         .lost = lost_host(log),
-                         .rank_hosts = {"node1", "node2"},
-                         .names = {{"node1", "10.0.0.1"}, {"node2", "10.0.0.2"}}}),
-            "10.0.0.2");
-  EXPECT_EQ(lost_host(folder.path() / "none"), "");
-  const std::multimap<std::string, std::string> names = {{"node1", "node1.cluster"},
-                                                         {"node2", "node2.cluster"}};
-  EXPECT_EQ(struck_host({.lost = "node2", .names = names}), "node2.cluster")
-      << "mpirun leaves the domain out";
-}
-
-// Two hosts of one label: whoever is named by the label alone is not known, and nobody is blamed in its
-// place.
-TEST(StruckHost, IsNobodyWhereTheNameIsThatOfSeveralHosts) {
-  const AttemptWords words{
-      .rank_hosts = {"node1", "node1", "node2"},
-      .names = {{"node1", "node1.a.org"}, {"node1", "node1.b.org"}, {"node2", "node2.a.org"}}};
-  const auto struck = [&](const std::string& verdict, const std::string& lost = "") {
-    AttemptWords said = words;
-    said.verdict = verdict, said.lost = lost;
-    return struck_host(said);
-  };
-  EXPECT_EQ(struck("", "node1.b.org"), "node1.b.org");
-  EXPECT_EQ(struck("", "node1"), "");
-  EXPECT_EQ(struck("rank 1 (process 12) died in step 17"), "");
-  EXPECT_EQ(struck("rank 2 (process 12) died in step 17"), "node2.a.org");
-  EXPECT_EQ(struck("silent corruption on host node1.a.org"), "node1.a.org");
-}
-
-TEST(StruckHost, IsNamedInTheVerdictWhereMpirunLostIt) {
-  const std::string word =
-      "mpirun has lost the connection to its daemon on 10.0.0.2: the host or its link is down";
-  EXPECT_EQ(with_lost_host("", "10.0.0.2"), word);
-  EXPECT_EQ(with_lost_host("rank 0: the link broke\n  in step 3", "10.0.0.2"),
-            "rank 0: the link broke; " + word + "\n  in step 3");
-  EXPECT_EQ(with_lost_host("rank 0: no memory", ""), "rank 0: no memory");
-  const std::string silent = "host node1: rank 0 waits; 10.0.0.2 has acknowledged nothing for 1.5 s";
-  EXPECT_EQ(with_lost_host(silent, "10.0.0.2"), silent) << "who saw it first";
 }
 
 }  // namespace

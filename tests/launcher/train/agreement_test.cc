@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <set>
+
 #include "parallel/comm/local.h"
 
 namespace trireme {
@@ -95,6 +98,28 @@ TEST(Agreement, CodeIsOfTheLowestFailingRank) {
   caught_by_ranks(
       1, [](Communicator& comm) { run_stage(comm, [] { throw std::bad_alloc(); }); },
       ErrorCode::kOutOfMemory);
+}
+
+TEST(Agreement, FactsReachEveryRank) {
+  const auto facts_of = [](const std::set<int>& failing) {
+    std::vector<ErrorFacts> facts(3);
+    run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
+      try {
+        run_stage(*comm, [&] {
+          if (failing.contains(comm->rank()))
+            throw Error(ErrorCode::kRuntime, "rank {}'s", comm->rank())
+                .about({.file = fmt::format("f{}", comm->rank()), .system_error = ENOSPC});
+        });
+      } catch (const AgreedError& error) {
+        facts[static_cast<std::size_t>(comm->rank())] = error.facts();
+      }
+    });
+    return facts;
+  };
+  const ErrorFacts of_two{.file = "f2", .rank = 2, .system_error = ENOSPC};
+  EXPECT_EQ(facts_of({2}), (std::vector<ErrorFacts>(3, of_two)));
+  const ErrorFacts of_both{.file = "f1", .system_error = ENOSPC};
+  EXPECT_EQ(facts_of({1, 2}), (std::vector<ErrorFacts>(3, of_both))) << "no single rank is at fault";
 }
 
 TEST(Agreement, ConfigurationsThatDiffer) {

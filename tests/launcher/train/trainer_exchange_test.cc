@@ -35,7 +35,7 @@ class CountingCommunicator final : public Communicator {
   std::shared_ptr<Communicator> split(int color) override {
     return std::make_shared<CountingCommunicator>(inner_->split(color), calls_);
   }
-  void abort(const std::string& message) noexcept override { inner_->abort(message); }
+  void abort(const Error& error) noexcept override { inner_->abort(error); }
 
  protected:
   void add(CallKind kind, std::int64_t full_bytes) { calls_.add(kind, full_bytes, size()); }

@@ -176,8 +176,8 @@ TEST(LocalFailure, AbortEndsAllWithItsMessage) {
   Failures failures;
   const Error error = failure_of(3, [&](const Ranks& comm) {
     if (comm->rank() == 1) {
-      comm->abort("disk full");
-      comm->abort("second message");
+      comm->abort(Error(ErrorCode::kRuntime, "disk full"));
+      comm->abort(Error(ErrorCode::kRuntime, "second message"));
     }
     failures.expect([&] { comm->barrier(); }, "rank 1 failed: disk full");
   });

@@ -22,7 +22,7 @@ void train(Communicator& comm, const std::string& failure) {
   comm.all_reduce(sum, ReduceOp::kSum).wait();
   if (comm.rank() == 1) {
     if (failure == "kill") std::raise(SIGKILL);
-    if (failure == "abort") comm.abort("the data folder vanished");
+    if (failure == "abort") comm.abort(Error(ErrorCode::kRuntime, "the data folder vanished"));
     throw Error(ErrorCode::kRuntime, "loss is not finite in blocks.3");
   }
   if (comm.rank() == 0) receive.wait();
@@ -35,7 +35,7 @@ int run_reporting(const std::string& failure) {
   try {
     train(*session.world(), failure);
   } catch (const std::exception& error) {
-    session.world()->abort(error.what());
+    session.world()->abort(Error(ErrorCode::kRuntime, std::string(error.what())));
   }
   return 0;
 }

@@ -33,7 +33,7 @@ class MpiTestBody : public ::testing::Test {
       test_.run();
       world_->barrier();  // keeps failures of one test out of the next
     } catch (const std::exception& error) {
-      world_->abort(test_.name + " threw: " + error.what());
+      world_->abort(Error(ErrorCode::kRuntime, test_.name + " threw: " + error.what()));
     }
   }
 

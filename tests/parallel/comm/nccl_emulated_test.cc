@@ -166,7 +166,7 @@ TEST_F(Nccl, ACallThatConnectsEndsWithTheJob) {
       if (rank == 0) {
         std::thread watchdog([&] {
           std::this_thread::sleep_for(std::chrono::milliseconds(20));
-          comm->abort("the watchdog has seen enough");
+          comm->abort(Error(ErrorCode::kCommunication, "the watchdog has seen enough"));
         });
         const Finally join([&] { watchdog.join(); });
         comm->all_reduce(memory.filled(4, DType::kFloat32, [](auto) { return 1; }), ReduceOp::kSum).wait();

@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
         .synchronize = [] { (void)cudaDeviceSynchronize(); }};
     return run_mpi_tests(argc, argv, session, all_tests(make_nccl_communicator(session.world(), device)));
   } catch (const Error& error) {
-    session.world()->abort(error.what());
+    session.world()->abort(Error(ErrorCode::kRuntime, std::string(error.what())));
     return 1;
   }
 }

@@ -25,7 +25,7 @@ int run_over_nccl(const Run& run, std::chrono::seconds timeout = std::chrono::mi
     const Device device = card_of(session);
     return run(make_nccl_communicator(session.world(), device, timeout), device);
   } catch (const std::exception& error) {
-    session.world()->abort(error.what());
+    session.world()->abort(Error(ErrorCode::kRuntime, std::string(error.what())));
     return 1;
   }
 }

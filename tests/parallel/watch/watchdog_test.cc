@@ -66,21 +66,22 @@ class OtherRank {
 // The watchdog of rank 0, and what it ends the job with.
 struct Watched {
   std::shared_ptr<RankStatus> status;
-  std::promise<std::string> message;
+  std::promise<Error> verdict;
   std::unique_ptr<Watchdog> watchdog;
 
   Watched(const std::shared_ptr<RankBoard>& board, double timeout_s)
       : status(std::make_shared<RankStatus>(board, 0, 0)) {
     watchdog = std::make_unique<Watchdog>(Watchdog::Options{
-        .status = status, .timeout_s = timeout_s, .report = {}, .end_job = [this](const std::string& text) {
-          message.set_value(text);
+        .status = status, .timeout_s = timeout_s, .report = {}, .end_job = [this](const Error& error) {
+          verdict.set_value(error);
         }});
   }
-  std::string last_words(int ms = 20000) {
-    auto future = message.get_future();
-    return future.wait_for(std::chrono::milliseconds(ms)) == std::future_status::ready ? future.get()
-                                                                                       : "none";
+  Error ending_verdict(int ms = 20000) {
+    auto future = verdict.get_future();
+    if (future.wait_for(std::chrono::milliseconds(ms)) == std::future_status::ready) return future.get();
+    return Error(ErrorCode::kRuntime, "none");
   }
+  std::string last_words(int ms = 20000) { return ending_verdict(ms).what(); }
 };
 
 TEST(Watchdog, ATighterLimitHoldsInItsScopeAlone) {
@@ -88,7 +89,7 @@ TEST(Watchdog, ATighterLimitHoldsInItsScopeAlone) {
   Watched watched(board, 600);
   RankStatus other(board, 1, 1);
   watched.watchdog->set_tight_limit(Watchdog::Part::kStep, 0.3, ", learned from steps of up to 0.10 s");
-  auto future = watched.message.get_future();
+  auto future = watched.verdict.get_future();
   const auto wait_ms = [&](int ms) { return future.wait_for(std::chrono::milliseconds(ms)); };
   watched.status->begin("step 3");
   watched.status->begin_wait();
@@ -103,8 +104,8 @@ TEST(Watchdog, ATighterLimitHoldsInItsScopeAlone) {
   const Watchdog::TightScope tight(watched.watchdog.get(), Watchdog::Part::kStep);
   watched.status->begin_wait();
   ASSERT_EQ(wait_ms(20000), std::future_status::ready);
-  EXPECT_NE(future.get().find("EngineOptions::timeout_s = auto: 0.30 s, learned from steps of up to 0.10 s"),
-            std::string::npos);
+  EXPECT_THAT(future.get().what(),
+              HasSubstr("EngineOptions::timeout_s = auto: 0.30 s, learned from steps of up to 0.10 s"));
 }
 
 // As in a checkpoint, which may take long; but not when one of the ranks stands still.
@@ -113,15 +114,16 @@ TEST(Watchdog, WaitsNoLongerForAStoppedRankThanInAStep) {
   const OtherRank other(board, 1, [](RankStatus& status) { status.begin("the checkpoint of step 12"); });
   Watched watched(board, 600);
   watched.watchdog->set_tight_limit(Watchdog::Part::kStep, 0.3, ", learned from steps of up to 0.10 s");
-  auto future = watched.message.get_future();
+  auto future = watched.verdict.get_future();
   watched.status->begin("the checkpoint of step 12");
   watched.status->begin_wait();
   EXPECT_EQ(future.wait_for(std::chrono::milliseconds(900)), std::future_status::timeout);
   other.signal(SIGSTOP);
   ASSERT_EQ(future.wait_for(std::chrono::seconds(20)), std::future_status::ready);
-  EXPECT_THAT(future.get(), HasSubstr(fmt::format(
-                                "by rank 1 (process {}, stopped by a signal) in the checkpoint of step 12",
-                                other.process())));
+  EXPECT_THAT(
+      future.get().what(),
+      HasSubstr(fmt::format("by rank 1 (process {}, stopped by a signal) in the checkpoint of step 12",
+                            other.process())));
 }
 
 // Its own process is stopped for longer than the limit, as all are on a machine that sleeps.
@@ -134,7 +136,7 @@ TEST(Watchdog, LeavesOutTheTimeInWhichItDidNotRunItself) {
     const RankStatus other(board, 1, 1);
     watched.status->begin("step 3");
     watched.status->begin_wait();
-    auto future = watched.message.get_future();
+    auto future = watched.verdict.get_future();
     std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until it watches
     raise(SIGSTOP);
     if (future.wait_for(std::chrono::milliseconds(400)) == std::future_status::ready) _exit(kTooEarly);
@@ -211,9 +213,12 @@ TEST(Watchdog, NamesARankWhoseProcessIsKilledWithItsAction) {
                         [](RankStatus& status) { status.begin("step 17, action 5 (Forward unit 3)"); });
   Watched rank0(board, 0);  // without a limit of time
   other.signal(SIGKILL);
-  EXPECT_THAT(rank0.last_words(),
-              StartsWith(fmt::format("rank 2 (process {}) died in step 17, action 5 (Forward unit 3)",
-                                     other.process())));
+  const Error verdict = rank0.ending_verdict();
+  EXPECT_THAT(verdict.what(), StartsWith(fmt::format("rank 2 (process {}) died in step 17, action 5 (Forward "
+                                                     "unit 3)",
+                                                     other.process())));
+  EXPECT_EQ(verdict.code(), ErrorCode::kCommunication);
+  EXPECT_EQ(verdict.facts(), (ErrorFacts{.rank = 2, .action = "step 17, action 5 (Forward unit 3)"}));
 }
 
 TEST(Watchdog, SaysNothingOfARankThatLeavesOnPurpose) {
@@ -253,7 +258,12 @@ TEST(Watchdog, NamesTheRankThatWaitsForNobody) {
   Watched rank0(board, 0.2);
   const Watchdog::Scope pause(rank0.watchdog.get(), "the pause between steps 3 and 4");
   rank0.status->begin_wait();
-  const std::string message = rank0.last_words();
+  const Error verdict = rank0.ending_verdict();
+  const std::string message = verdict.what();
+  EXPECT_EQ(verdict.facts(), (ErrorFacts{.field = "EngineOptions::timeout_s",
+                                         .value = "0.2",
+                                         .rank = 1,
+                                         .action = "the pause between steps 3 and 4"}));
   EXPECT_THAT(message,
               ContainsRegex("by rank 1 in the pause between steps 3 and 4 for .* s, while\n  rank 0 in"));
   EXPECT_THAT(message, HasSubstr("\n  rank 2 in step 4, action 0 (Forward unit 0), waiting for rank 1 for"));
@@ -267,7 +277,13 @@ TEST(Watchdog, BlamesNobodyHereWhenAllRanksOfTheMachineWait) {
   Watched rank0(board, 0.2);
   const Watchdog::Scope action(rank0.watchdog.get(), "step 1, action 0 (GradNorm)");
   rank0.status->begin_wait();
-  const std::string message = rank0.last_words();
+  const Error verdict = rank0.ending_verdict();
+  const std::string message = verdict.what();
+  EXPECT_EQ(verdict.facts().rank, -1);
+  EXPECT_EQ(verdict.facts().host, "");
+  EXPECT_EQ(
+      stall_of(*board, "0.2", "", {{.address = "10.0.0.2", .silent_s = 1.5, .num_resent = 3}}).facts().host,
+      "10.0.0.2");
   EXPECT_THAT(
       message,
       StartsWith("all ranks of this machine wait (EngineOptions::timeout_s = 0.2):\n  rank 0 in step 1"));
@@ -296,18 +312,19 @@ TEST(Watchdog, MissesARankThatHasNotArrived) {
   two.begin("MPI_Init");
   two.begin_wait();
   const auto status = std::make_shared<RankStatus>(board, 0, 4);
-  std::promise<std::string> message;
-  Watchdog watchdog(
-      {.status = status, .timeout_s = 0.2, .report = {}, .end_job = [&](const std::string& text) {
-         message.set_value(text);
-       }});
+  std::promise<Error> verdict;
+  Watchdog watchdog({.status = status, .timeout_s = 0.2, .report = {}, .end_job = [&](const Error& error) {
+                       verdict.set_value(error);
+                     }});
   const Watchdog::Scope scope(&watchdog, "MPI_Init");
   status->begin_wait();
-  const std::string text = message.get_future().get();
+  const Error missed = verdict.get_future().get();
+  EXPECT_EQ(missed.facts().rank, 5);
   EXPECT_THAT(
-      text, ContainsRegex(
-                "held up .EngineOptions::timeout_s = 0.2. by process 1 of this machine .rank 5 if .*, which "
-                "has not arrived, while\n  rank 4 in MPI_Init, waiting for others"));
+      missed.what(),
+      ContainsRegex(
+          "held up .EngineOptions::timeout_s = 0.2. by process 1 of this machine .rank 5 if .*, which "
+          "has not arrived, while\n  rank 4 in MPI_Init, waiting for others"));
 }
 
 TEST(Watchdog, SeesTheDeathOfARankThatArrivedLater) {
@@ -342,13 +359,13 @@ TEST(Watchdog, NamesARankThatIsStoppedOnItsWayOut) {
 TEST(Watchdog, IsOneForARank) {
   const auto board = RankBoard::in_process(1);
   Watched first(board, 0);
-  std::promise<std::string> message;
+  std::promise<Error> verdict;
   Watchdog second(
-      {.status = first.status, .timeout_s = 0.1, .report = {}, .end_job = [&](const std::string& text) {
-         message.set_value(text);
+      {.status = first.status, .timeout_s = 0.1, .report = {}, .end_job = [&](const Error& error) {
+         verdict.set_value(error);
        }});
   const Watchdog::Scope scope(&second, "step 1");
-  EXPECT_EQ(message.get_future().wait_for(std::chrono::milliseconds(400)), std::future_status::timeout);
+  EXPECT_EQ(verdict.get_future().wait_for(std::chrono::milliseconds(400)), std::future_status::timeout);
   first.watchdog->set_limit(0.1, 0, ", its default");
   EXPECT_THAT(first.last_words(),
               StartsWith("the job is held up (EngineOptions::timeout_s = 0.1, its default) by rank 0"));

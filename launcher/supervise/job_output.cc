@@ -1,0 +1,42 @@
+#include "launcher/supervise/job_output.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+namespace trireme {
+
+void say(const std::string& text) {
+  fmt::print(stderr, "trireme run: {}\n", text);
+}
+
+void JobOutput::show_line(std::string_view line) const {
+  if (take_(line)) return;
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fputc('\n', stdout);
+}
+
+void JobOutput::show() {
+  std::ifstream file(path_, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(read_));
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  read_ += text.size();
+  unfinished_ += text;
+  std::size_t begin = 0;
+  for (std::size_t end; (end = unfinished_.find('\n', begin)) != std::string::npos; begin = end + 1)
+    show_line(std::string_view(unfinished_).substr(begin, end - begin));
+  unfinished_.erase(0, begin);
+  std::fflush(stdout);
+}
+
+void JobOutput::show_rest() {
+  show();
+  if (unfinished_.empty()) return;
+  show_line(unfinished_);
+  unfinished_.clear();
+  std::fflush(stdout);
+}
+
+}  // namespace trireme

@@ -1,0 +1,88 @@
+// Messages as Open MPI 4.1 writes them.
+#include "launcher/supervise/mpirun_words.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_folder.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::HasSubstr;
+
+MpirunWords words_in(const std::string& output) {
+  const testing::TemporaryFolder folder;
+  testing::write_file(folder / "log", "step 1/9  loss 4.1\n" + output);
+  return read_mpirun_words(folder / "log");
+}
+
+TEST(MpirunWords, NameTheRankAndTheHostThatEndedFirst) {
+  const std::string noticed =
+      "mpirun noticed that process rank 1 with PID 4711 on node a.b exited on signal 9 (Killed).";
+  const MpirunWords killed = words_in("----\n" + noticed + "\n----\n");
+  EXPECT_EQ(killed.verdict, noticed);
+  EXPECT_EQ(killed.rank, 1);
+  EXPECT_EQ(killed.host, "a.b");
+  const MpirunWords exited = words_in(
+      "mpirun has exited due to process rank 3 with PID 0 on\nnode vm exiting improperly. There are three "
+      "reasons this could occur:\n");
+  EXPECT_EQ(exited.verdict, "mpirun has exited due to process rank 3 with PID 0 on");
+  EXPECT_EQ(exited.rank, 3);
+  EXPECT_EQ(exited.host, "vm");
+  const MpirunWords coded = words_in(
+      "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+      "the job to be terminated. The first process to do so was:\n\n"
+      "  Process name: [[14824,1],1]\n  Exit code:    3\n");
+  EXPECT_EQ(coded.verdict, "rank 1 exited with code 3, as mpirun noticed");
+  EXPECT_EQ(coded.rank, 1);
+  const MpirunWords none = words_in("trireme: error: rank 1: no space left on host b\n");
+  EXPECT_EQ(none.verdict, "");
+  EXPECT_EQ(none.rank, -1);
+  EXPECT_EQ(none.host, "");
+}
+
+TEST(MpirunWords, NameTheHostWhoseDaemonIsLost) {
+  const std::string lost =
+      "step 3\n---\nORTE has lost communication with a remote daemon.\n\n"
+      "  HNP daemon   : [[25207,0],0] on node node1\n"
+      "  Remote daemon: [[25207,0],1] on node 10.0.0.2\n";
+  EXPECT_EQ(words_in(lost).lost_host, "10.0.0.2");
+  EXPECT_EQ(words_in("  Remote daemon: [[25207,0],1] on node 10.0.0.2\n").lost_host, "");
+  EXPECT_EQ(read_mpirun_words("/nowhere/log").lost_host, "");
+  EXPECT_TRUE(ends_job("ORTE has lost communication with a remote daemon."));
+  EXPECT_TRUE(ends_job("[vm:12] MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD"));
+  EXPECT_FALSE(ends_job("trireme: error: rank 1 failed; the job ends"));
+}
+
+TEST(MpirunWords, ARefusalIsKnown) {
+  const std::string refusal = "mpirun: Error: unknown option \"--nonsense\"";
+  const MpirunWords words = words_in(refusal + "\nType 'mpirun --help' for usage.\n");
+  EXPECT_EQ(words.verdict, refusal);
+  EXPECT_TRUE(words.refuses);
+  EXPECT_FALSE(words_in("  Process name: [[14824,1],1]\n  Exit code:    3\n").refuses);
+}
+
+TEST(MpirunWords, ARefusalComesWithWhatToDo) {
+  const std::string rule(74, '-');
+  const MpirunWords root = words_in(
+      rule +
+      "\nmpirun has detected an attempt to run as root.\n\nRunning as root is *strongly* discouraged "
+      "as any mistake (e.g., in\ndefining TMPDIR) or bug can result in catastrophic damage\n" +
+      rule + "\n");
+  EXPECT_TRUE(root.refuses);
+  EXPECT_THAT(root.verdict, HasSubstr("mpirun refuses to run as root: "));
+  EXPECT_THAT(root.verdict, HasSubstr("-- --allow-run-as-root"));
+  EXPECT_TRUE(words_in("prterun has detected an attempt to run as root.\n").refuses);
+  const MpirunWords slots =
+      words_in(rule +
+               "\nThere are not enough slots available in the system to satisfy the 8\nslots that were "
+               "requested by the application:\n\n  trireme\n");
+  EXPECT_TRUE(slots.refuses);
+  EXPECT_THAT(slots.verdict, HasSubstr("to start 8 ranks"));
+  EXPECT_FALSE(words_in("a document that has detected an attempt to run as root\n").refuses);
+  EXPECT_FALSE(words_in("").refuses);
+}
+
+}  // namespace
+}  // namespace trireme
