@@ -6,10 +6,12 @@
 #include <fstream>
 #include <iterator>
 
+#include "runtime/base/terminal_text.h"
+
 namespace trireme {
 
 void say(const std::string& text) {
-  fmt::print(stderr, "trireme run: {}\n", text);
+  fmt::print(stderr, "trireme run: {}\n", terminal_text(text));
 }
 
 void JobOutput::show_line(std::string_view line) const {

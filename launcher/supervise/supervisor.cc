@@ -17,7 +17,6 @@
 #include "launcher/supervise/rank_watch.h"
 #include "launcher/supervise/stopped_processes.h"
 #include "runtime/base/error.h"
-#include "runtime/base/terminal_text.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 #include "runtime/checkpoint/writer_mark.h"
 
