@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // A line that a pipe takes at once, so that lines of several ranks do not mix.
-constexpr std::size_t kMostBytes = 2500;
+constexpr std::size_t kMostMessageBytes = 2500;
 
 /// Calls `write`, which throws nothing, in a thread of its own that may take longer. Returns true where it
 /// returned true in time.
@@ -48,7 +48,7 @@ void make_in_output(const fs::path& folder) {
 }
 
 RunRecord cut(RunRecord record) {
-  if (record.message.size() > kMostBytes) record.message.resize(kMostBytes);
+  if (record.message.size() > kMostMessageBytes) record.message.resize(kMostMessageBytes);
   return record;
 }
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/base/lines_error.h"
 #include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
@@ -73,7 +74,7 @@ RunRecord record_of(RunRecord::Event event, const Error& error) {
   return {.event = event,
           .time_ns = unix_time_ns(),
           .code = error.code(),
-          .message = error.what(),
+          .message = shown_message(error),
           .facts = error.facts()};
 }
 

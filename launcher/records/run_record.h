@@ -26,7 +26,7 @@ struct RunRecord {
   std::string reporter_host = {};  // of that rank
   // kFailed and kVerdict:
   ErrorCode code = ErrorCode::kRuntime;
-  std::string message = {};  // for people, with fields in place of keys
+  std::string message = {};  // for people, in lines that a terminal may show, with fields in place of keys
   ErrorFacts facts = {};
   // kResumed:
   std::int64_t step = 0;    // of the checkpoint

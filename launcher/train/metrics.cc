@@ -55,26 +55,8 @@ double recorded_step_seconds(const std::filesystem::path& path, std::int64_t fir
   return ms / 1e3;
 }
 
-MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)) {
-  const auto& path = options_.path;
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  // Opening one would wait for a reader.
-  TRIREME_CHECK(!std::filesystem::is_fifo(status), "cannot write {}: it is a pipe, not a regular file",
-                path.string());
-  if (std::filesystem::is_regular_file(status)) {
-    const std::uintmax_t bytes = options_.resume_step > 0 ? kept_bytes(options_) : 0;
-    std::filesystem::resize_file(path, bytes, error);
-    TRIREME_CHECK(!error, "cannot shorten {} to the {} bytes up to step {}: {}", path.string(), bytes,
-                  options_.resume_step, error.message());
-  }
-  file_.open(path, std::ios::binary | std::ios::app);
-  if (!file_.good()) {
-    const int reason = errno;
-    throw Error(code_of_file_failure(reason), "cannot write {}: {}", path.string(),
-                std::generic_category().message(reason))
-        .about({.file = path.string(), .system_error = reason});
-  }
+MetricsWriter::MetricsWriter(Options options) : options_(std::move(options)), file_(options_.path) {
+  file_.shorten(options_.resume_step > 0 ? kept_bytes(options_) : 0);
 }
 
 void MetricsWriter::write_step(const StepMetrics& metrics) {
@@ -123,13 +105,7 @@ void MetricsWriter::write_eval(std::int64_t step, const EvalMetrics& metrics) {
 }
 
 void MetricsWriter::write_line(const std::string& line) {
-  file_ << line << '\n' << std::flush;
-  if (!file_.good()) {
-    const int reason = errno;
-    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", options_.path.string(),
-                std::generic_category().message(reason))
-        .about({.file = options_.path.string(), .system_error = reason});
-  }
+  file_.append(line + "\n");
 }
 
 }  // namespace trireme

@@ -87,16 +87,15 @@ SpikeWatch::Finding SpikeWatch::look(const StepResult& step) {
 }
 
 void SpikeWatch::remember(const StepResult& step) const {
-  remove_unfinished_line(file_);
-  const std::string line =
-      SortedJson{{"step", step.step}, {"loss", step.loss}, {"grad_norm", step.grad_norm}}.dump() + "\n";
-  std::ofstream file(file_, std::ios::binary | std::ios::app);
-  file << line << std::flush;
-  if (!file.good())
-    throw Error(ErrorCode::kRuntime, "cannot write {}", file_.string())
-        .about({.file = file_.string(), .system_error = errno});
-  file.close();
-  sync_file(file_);
+  AppendedFile file(file_);
+  const std::string text = file.read();
+  // A dying run may have left a line unfinished, which this one would become a part of.
+  const std::size_t end = text.rfind('\n');
+  const std::size_t whole = end == std::string::npos ? 0 : end + 1;
+  if (whole < text.size()) file.shorten(whole);
+  file.append(SortedJson{{"step", step.step}, {"loss", step.loss}, {"grad_norm", step.grad_norm}}.dump() +
+              "\n");
+  file.sync();
 }
 
 }  // namespace trireme

@@ -29,7 +29,7 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
   const auto broken = message_sums(world)->broken_paths(world);
   std::vector<std::string> paths;
   for (const auto& [from, to] : broken) paths.push_back(fmt::format("from {} to {}", name(from), name(to)));
-  const int first = broken.empty() ? -1 : broken.front().first;
+  const int first = broken.empty() ? -1 : broken.front().from;
   throw AgreedError(
       Error(ErrorCode::kRuntime,
             fmt::format("silent corruption: {} something else arrived than was sent {}; until then all "

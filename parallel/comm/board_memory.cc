@@ -60,8 +60,7 @@ std::string line_of(const std::string& file) {
   return line;
 }
 
-// Takes the file over, which stays open as long as the memory is in use: others come later. None where it
-// cannot be mapped.
+// Maps `file` and keeps it open while the memory is in use, so that later ranks can open it. Null on failure.
 std::shared_ptr<RankBoard> board_in(int file, int size) {
   if (file < 0) return nullptr;
   const std::size_t bytes = RankBoard::bytes(size);

@@ -1,4 +1,4 @@
-// The memory of the RankBoard that the processes of one machine share.
+// The shared memory of one machine's RankBoard.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace trireme {
 
-/// The board of a job's ranks on this machine before MPI runs. `file` says where its memory is to be found:
-/// the first of them writes it, in a folder that the launcher removes at the end of the job, however that
-/// comes. Null where the memory cannot be had, or another process has entered `slot`.
+/// Opens the board of a job's ranks on this machine before MPI runs. The first rank writes the location of
+/// the memory to `file`, in a folder that the launcher removes at any end of the job. Null if the memory is
+/// unavailable, or another process has taken `slot`.
 std::shared_ptr<RankBoard> open_board(const std::string& file, int size, int slot);
 
-/// That of a job which `process` is a rank of, for a process outside of the job that has the same build. Null
-/// where there is none, or not yet. `known` are boards that were found before, by their memory's number: one
-/// of them is not opened again, and what is found is added.
+/// Finds the board of a job by one of its ranks, `process`. For processes outside the job with the same
+/// build. Null if there is no board yet. `known` holds boards found before, by the inode of their memory; a
+/// known board is not opened again, and a new one is added.
 std::shared_ptr<RankBoard> find_board(int process, std::set<std::uint64_t>& known);
 
 }  // namespace trireme

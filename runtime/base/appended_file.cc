@@ -29,7 +29,8 @@ AppendedFile::AppendedFile(const std::filesystem::path& path) : path_(path) {
                0666);
   const int reason = errno;
   if (fd_ < 0)
-    throw Error(code_of_file_failure(reason), "cannot write {}: {}", path.string(), std::strerror(reason));
+    throw Error(code_of_file_failure(reason), "cannot write {}: {}", path.string(), std::strerror(reason))
+        .about({.file = path.string(), .system_error = reason});
   struct stat info {};
   if (::fstat(fd_, &info) == 0 && S_ISREG(info.st_mode)) return;
   ::close(fd_);  // no destructor runs for what was not constructed
@@ -74,7 +75,9 @@ void AppendedFile::sync() {
 }
 
 void AppendedFile::fail(const char* action) const {
-  throw Error(ErrorCode::kRuntime, "cannot {} {}: {}", action, path_.string(), std::strerror(errno));
+  const int reason = errno;
+  throw Error(ErrorCode::kRuntime, "cannot {} {}: {}", action, path_.string(), std::strerror(reason))
+      .about({.file = path_.string(), .system_error = reason});
 }
 
 }  // namespace trireme

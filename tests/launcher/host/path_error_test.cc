@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <filesystem>
+
 #include "launcher/train/agreement.h"
 #include "parallel/comm/local.h"
 
