@@ -124,16 +124,18 @@ std::string message_without_root(const std::function<void()>& action) {
 TEST(PrivateFolder, OwnersWhomANamespaceDoesNotKnowAreRootOutsideOfSharedFolders) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a folder of another user";
   const TemporaryFolder folder;
+  ASSERT_EQ(::chown(folder.path().c_str(), 1234, 1234), 0);
   ::chmod(folder.path().c_str(), 0755);
-  for (const char* name : {"mine", "shared", "shared/theirs", "shared/theirs/mine"}) {
+  for (const char* name : {"root", "root/mine", "shared", "shared/theirs", "shared/theirs/mine"}) {
     fs::create_directories(folder / name);
-    if (fs::path(name).filename() == "mine") ASSERT_EQ(::chown((folder / name).c_str(), 1234, 1234), 0);
+    const uid_t owner = fs::path(name).filename() == "mine" ? 1234 : 0;
+    ASSERT_EQ(::chown((folder / name).c_str(), owner, owner), 0);
   }
   ::chmod((folder / "shared").c_str(), 01777);
-  const std::string own = message_without_root([&] { make_private_folder(folder / "mine/a"); });
+  const std::string own = message_without_root([&] { make_private_folder(folder / "root/mine/a"); });
   if (own == "skip") GTEST_SKIP() << "user namespaces are not allowed here";
   EXPECT_EQ(own, "");
-  EXPECT_EQ(message_without_root([&] { check_folder_to_write(folder / "mine"); }), "");
+  EXPECT_EQ(message_without_root([&] { check_folder_to_write(folder / "root/mine"); }), "");
   EXPECT_THAT(message_without_root([&] { make_private_folder(folder / "shared/theirs/mine"); }),
               HasSubstr("shared/theirs belongs to another user (number 65534)"));
 }

