@@ -223,13 +223,16 @@ TEST(Config, LossScaleIsAWordOrANumber) {
 }
 
 TEST(Config, ABooleanMayBeLeftOpen) {
-  EXPECT_EQ(parse("").parallel.keep_gathered, std::nullopt);
-  EXPECT_EQ(parse("[parallel]\nkeep_gathered = \"auto\"\n").parallel.keep_gathered, std::nullopt);
-  EXPECT_EQ(parse("[parallel]\nkeep_gathered = true\n").parallel.keep_gathered, true);
-  EXPECT_EQ(parse("", {"parallel.keep_gathered=false"}).parallel.keep_gathered, false);
-  EXPECT_EQ(
-      parse("[parallel]\nkeep_gathered = true\n", {"parallel.keep_gathered=auto"}).parallel.keep_gathered,
-      std::nullopt);
+  const auto is_open = [](const std::string& more, const std::vector<std::string>& overrides = {}) {
+    return parse(more, overrides).parallel.open.contains("keep_gathered");
+  };
+  const std::string given = "[parallel]\nkeep_gathered = true\n";
+  EXPECT_TRUE(is_open(""));
+  EXPECT_TRUE(is_open("[parallel]\nkeep_gathered = \"auto\"\n"));
+  EXPECT_TRUE(is_open(given, {"parallel.keep_gathered=auto"}));
+  EXPECT_FALSE(is_open(given));
+  EXPECT_TRUE(parse(given).parallel.layout.keep_gathered);
+  EXPECT_FALSE(is_open("", {"parallel.keep_gathered=false"}));
   EXPECT_THAT(to_toml(parse("")), HasSubstr("\nkeep_gathered = \"auto\"\n"));
   EXPECT_THAT(to_toml(parse("", {"parallel.keep_gathered=true"})), HasSubstr("\nkeep_gathered = true\n"));
   for (const char* bad : {"maybe", "1", "[true]"}) {

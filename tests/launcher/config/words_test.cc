@@ -31,7 +31,6 @@ TEST(Words, StandForOneValueEach) {
   expect_a_word_a_value<std::optional<DType>>();
   expect_a_word_a_value<LossScaleConfig::Kind>();
   expect_a_word_a_value<Offload>();
-  expect_a_word_a_value<PipelineSchedule>();
   expect_a_word_a_value<PipelineCut::Kind>();
   expect_a_word_a_value<Reduction>();
   expect_a_word_a_value<std::optional<DeviceType>>();

@@ -370,7 +370,7 @@ TEST(PlanReport, RanksWithUnequallyManyMicroBatches) {
     const PlanReport report = make_plan_report(config, 3);
     EXPECT_EQ(report.config.parallel.layout.accumulate_unsharded, true);
     for (const AccumulationReport& other : report.other_accumulations)
-      EXPECT_TRUE(other.accumulate_unsharded);
+      EXPECT_TRUE(other.layout.accumulate_unsharded);
   }
 }
 

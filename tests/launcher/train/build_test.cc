@@ -54,16 +54,16 @@ TEST(Build, TheCutOfAPipeline) {
   config.parallel.layout.pipeline = 3;
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {2, 4}};
   const JobConfig job = resolve(config);
-  EXPECT_EQ(cut_engine_options(job).pipeline.cut, (std::vector<int>{2, 4}));
-  EXPECT_EQ(cut_engine_options(job).pipeline.stages, 3);
+  EXPECT_EQ(cut_engine_options(job).layout.cut, (std::vector<int>{2, 4}));
+  EXPECT_EQ(cut_engine_options(job).layout.pipeline, 3);
   EXPECT_EQ(to_word(parse_config(to_toml(job), "again").parallel.pipeline_cut), "2, 4");
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
-  EXPECT_EQ(cut_engine_options(resolve(config)).pipeline.cut, (std::vector<int>{2, 4}));
+  EXPECT_EQ(cut_engine_options(resolve(config)).layout.cut, (std::vector<int>{2, 4}));
   config.model.vocab = 1024;  // most parameters are the embedding's, most arithmetic the head's
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kParameters};
-  EXPECT_EQ(cut_engine_options(resolve(config)).pipeline.cut, (std::vector<int>{1, 5}));
+  EXPECT_EQ(cut_engine_options(resolve(config)).layout.cut, (std::vector<int>{1, 5}));
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kFlops};
-  EXPECT_EQ(cut_engine_options(resolve(config)).pipeline.cut, (std::vector<int>{3, 5}));
+  EXPECT_EQ(cut_engine_options(resolve(config)).layout.cut, (std::vector<int>{3, 5}));
   const auto refused = [&](std::int64_t stages, const char* cut) {
     config.parallel.layout.pipeline = stages;
     config.parallel.pipeline_cut = from_word<PipelineCut>(cut);

@@ -272,8 +272,9 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const Use use(comm);
   comm->ended = true;
-  comm->streams->abort("NCCL was aborted");
-  comm->hosts->abort("NCCL was aborted");
+  const Error aborted(ErrorCode::kCommunication, "NCCL was aborted");
+  comm->streams->abort(aborted);
+  comm->hosts->abort(aborted);
   if (comm->connecting.valid()) comm->connecting.wait();
   const std::lock_guard lock(worlds().mutex);
   worlds().aborted.emplace_back(comm);
