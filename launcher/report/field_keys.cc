@@ -8,13 +8,15 @@
 namespace trireme {
 namespace {
 
-// Fields of EngineOptions whose key is not their name in [parallel].
+// Fields of EngineOptions and Layout whose key is not their name in [parallel].
 constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
-    {"pipeline.stages", "parallel.pipeline"},    {"pipeline.schedule", "parallel.schedule"},
-    {"pipeline.chunks", "parallel.chunks"},      {"pipeline.cut", "parallel.pipeline_cut"},
-    {"micro_batch", "train.micro_batch"},        {"global_batch", "train.global_batch"},
-    {"data_cache_bytes", "data.cache"},          {"ema", "train.ema"},
-    {"verify_state", "checkpoint.verify_every"}, {"snapshots", "checkpoint.background"},
+    {"cut", "parallel.pipeline_cut"},
+    {"micro_batch", "train.micro_batch"},
+    {"global_batch", "train.global_batch"},
+    {"data_cache_bytes", "data.cache"},
+    {"ema", "train.ema"},
+    {"verify_state", "checkpoint.verify_every"},
+    {"snapshots", "checkpoint.background"},
 };
 
 // Fields of other structs that messages name, as they stand there.
@@ -35,6 +37,21 @@ std::string describe_advice(const Change& change, int data_ranks) {
   return describe_as_key(change) + (wants_ranks ? " on more ranks" : "");
 }
 
+/// `message` with keys in place of the fields that follow `prefix`.
+std::string with_keys_of(std::string_view prefix, std::string_view message) {
+  std::string text;
+  while (true) {
+    const std::size_t at = message.find(prefix);
+    text += message.substr(0, at);
+    if (at == std::string_view::npos) return text;
+    message.remove_prefix(at + prefix.size());
+    const std::size_t end =
+        std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_"), message.size());
+    text += key_of(message.substr(0, end));
+    message.remove_prefix(end);
+  }
+}
+
 }  // namespace
 
 std::string key_of(std::string_view field) {
@@ -43,18 +60,7 @@ std::string key_of(std::string_view field) {
 }
 
 std::string with_keys(std::string_view message) {
-  constexpr std::string_view kFieldOf = "EngineOptions::";
-  std::string text;
-  while (true) {
-    const std::size_t at = message.find(kFieldOf);
-    text += message.substr(0, at);
-    if (at == std::string_view::npos) break;
-    message.remove_prefix(at + kFieldOf.size());
-    std::size_t end = std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."), message.size());
-    while (end > 0 && message[end - 1] == '.') --end;  // of a sentence
-    text += key_of(message.substr(0, end));
-    message.remove_prefix(end);
-  }
+  std::string text = with_keys_of("EngineOptions::", with_keys_of("Layout::", message));
   for (const auto& [field, key] : kOtherFields) {
     for (std::size_t at = text.find(field); at != std::string::npos; at = text.find(field, at + key.size())) {
       text.replace(at, field.size(), key);

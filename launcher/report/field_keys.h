@@ -9,10 +9,11 @@
 
 namespace trireme {
 
-/// Of a field of EngineOptions: "zero" -> "parallel.zero", "pipeline.cut" -> "parallel.pipeline_cut".
+/// The key of a field of EngineOptions or Layout: "zero" -> "parallel.zero", "cut" ->
+/// "parallel.pipeline_cut".
 std::string key_of(std::string_view field);
 
-/// A library's message with keys in place of the fields that it names: "EngineOptions::zero",
+/// A library's message with keys in place of the fields that it names: "Layout::zero",
 /// "EncodedImage::max_pixels".
 std::string with_keys(std::string_view message);
 

@@ -23,7 +23,7 @@ std::shared_ptr<const BlockList> build_blocks(const ModelSection& model);
 /// The policy of [precision], checked by check_config().
 Precision build_precision(const PrecisionSection& section);
 
-/// EngineOptions::pipeline.cut of parallel.pipeline_cut. Throws Error(kInvalidInput), naming the
+/// Layout::cut of parallel.pipeline_cut. Throws Error(kInvalidInput), naming the
 /// key, for a cut that cannot be.
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks);
 

@@ -89,7 +89,7 @@ std::string advice_for(const BatchLayout& layout) {
     advice += fmt::format("; no micro-batch divides {} samples among {} ranks", global_batch, data_ranks);
   }
   const bool runs_uneven = is_strided && global_batch % micro_batch == 0 && global_batch > round;
-  if (runs_uneven) advice += "; EngineOptions::accumulate_unsharded = true lets ranks have unequally many";
+  if (runs_uneven) advice += "; Layout::accumulate_unsharded = true lets ranks have unequally many";
   return advice;
 }
 

@@ -10,11 +10,10 @@ namespace trireme {
 namespace {
 
 void check_counts(const StageCounts& counts) {
-  TRIREME_CHECK(counts.pipeline >= 1, "EngineOptions::pipeline.stages = {} must be 1 or more",
-                counts.pipeline);
-  TRIREME_CHECK(counts.chunks >= 1, "EngineOptions::pipeline.chunks = {} must be 1 or more", counts.chunks);
+  TRIREME_CHECK(counts.pipeline >= 1, "Layout::pipeline = {} must be 1 or more", counts.pipeline);
+  TRIREME_CHECK(counts.chunks >= 1, "Layout::chunks = {} must be 1 or more", counts.chunks);
   TRIREME_CHECK(counts.pipeline * counts.chunks <= counts.num_units,
-                "EngineOptions::pipeline.stages = {} of EngineOptions::pipeline.chunks = {} want {} blocks "
+                "Layout::pipeline = {} of Layout::chunks = {} want {} blocks "
                 "or more, the model has {}: a stage holds at least one",
                 counts.pipeline, counts.chunks, counts.pipeline * counts.chunks, counts.num_units);
 }
@@ -47,16 +46,15 @@ int StageMap::chunk_of(int unit) const {
 void StageMap::check(const StageCounts& counts) const {
   check_counts(counts);
   TRIREME_CHECK(num_chunks() == counts.pipeline * counts.chunks,
-                "EngineOptions::pipeline.cut = [{}] makes {} stages, EngineOptions::pipeline.stages x "
-                "EngineOptions::pipeline.chunks = {} x {}: it lists the first block of every stage but the "
+                "Layout::cut = [{}] makes {} stages, Layout::pipeline x "
+                "Layout::chunks = {} x {}: it lists the first block of every stage but the "
                 "first, so {} numbers",
                 fmt::join(first_units(), ", "), num_chunks(), counts.pipeline, counts.chunks,
                 counts.pipeline * counts.chunks - 1);
   for (std::size_t c = 0; c + 1 < bounds.size(); ++c) {
-    TRIREME_CHECK(
-        bounds[c] < bounds[c + 1],
-        "EngineOptions::pipeline.cut = [{}] must ascend from 1 or more to at most {}, the last block",
-        fmt::join(first_units(), ", "), counts.num_units - 1);
+    TRIREME_CHECK(bounds[c] < bounds[c + 1],
+                  "Layout::cut = [{}] must ascend from 1 or more to at most {}, the last block",
+                  fmt::join(first_units(), ", "), counts.num_units - 1);
   }
 }
 

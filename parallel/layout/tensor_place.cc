@@ -16,17 +16,15 @@ ModelLayout for_place(ModelLayout layout, const TensorPlace& place) {
   for (const ParamGroup& group : layout.groups) {
     if (group.chunk < 0) continue;
     has_chunks = true;
-    TRIREME_CHECK(
-        group.chunks % place.places == 0,
-        "EngineOptions::tensor = {} ranks cannot share the {} tensor chunks of '{}' equally: use a power "
-        "of two up to {}",
-        place.places, group.chunks, group.name, group.chunks);
+    TRIREME_CHECK(group.chunks % place.places == 0,
+                  "Layout::tensor = {} ranks cannot share the {} tensor chunks of '{}' equally: use a power "
+                  "of two up to {}",
+                  place.places, group.chunks, group.name, group.chunks);
   }
-  TRIREME_CHECK(
-      has_chunks,
-      "EngineOptions::tensor = {}: the model has one tensor chunk, and nothing that ranks could share; "
-      "transformers can be built with {} chunks or more",
-      place.places, place.places);
+  TRIREME_CHECK(has_chunks,
+                "Layout::tensor = {}: the model has one tensor chunk, and nothing that ranks could share; "
+                "transformers can be built with {} chunks or more",
+                place.places, place.places);
   const auto is_elsewhere = [&](int g) {
     const ParamGroup& group = layout.groups[static_cast<std::size_t>(g)];
     return group.chunk >= 0 && place_of(group, place.places) != place.place;

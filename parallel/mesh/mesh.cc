@@ -52,15 +52,14 @@ std::vector<std::vector<int>> Mesh::groups(Axis axis) const {
 }
 
 Mesh mesh_of(int num_ranks, int stages, int tensor) {
-  TRIREME_CHECK(stages >= 1, "EngineOptions::pipeline.stages = {} must be 1 or more", stages);
-  TRIREME_CHECK(tensor >= 1, "EngineOptions::tensor = {} must be 1 or more", tensor);
-  TRIREME_CHECK(
-      num_ranks % tensor == 0,
-      "EngineOptions::tensor = {} ranks that share every block cannot be taken from {} rank(s): start "
-      "a multiple of {} ranks",
-      tensor, num_ranks, tensor * stages);
+  TRIREME_CHECK(stages >= 1, "Layout::pipeline = {} must be 1 or more", stages);
+  TRIREME_CHECK(tensor >= 1, "Layout::tensor = {} must be 1 or more", tensor);
+  TRIREME_CHECK(num_ranks % tensor == 0,
+                "Layout::tensor = {} ranks that share every block cannot be taken from {} rank(s): start "
+                "a multiple of {} ranks",
+                tensor, num_ranks, tensor * stages);
   TRIREME_CHECK(num_ranks / tensor % stages == 0,
-                "EngineOptions::pipeline.stages = {} stages cannot share {} rank(s) equally: start a "
+                "Layout::pipeline = {} stages cannot share {} rank(s) equally: start a "
                 "multiple of {} ranks",
                 stages, num_ranks, stages * tensor);
   return {{Axis::kPipeline, stages}, {Axis::kData, num_ranks / stages / tensor}, {Axis::kTensor, tensor}};

@@ -11,24 +11,24 @@ using Kind = PipelineTask::Kind;
 using Tasks = std::vector<PipelineTask>;
 
 void check(PipelineSchedule schedule, int stages, int chunks, int micro_batches) {
-  TRIREME_CHECK(stages >= 1, "EngineOptions::pipeline.stages = {} must be 1 or more", stages);
-  TRIREME_CHECK(chunks >= 1, "EngineOptions::pipeline.chunks = {} must be 1 or more", chunks);
+  TRIREME_CHECK(stages >= 1, "Layout::pipeline = {} must be 1 or more", stages);
+  TRIREME_CHECK(chunks >= 1, "Layout::chunks = {} must be 1 or more", chunks);
   TRIREME_CHECK(micro_batches >= 1, "a pipeline of {} stages has {} micro-batches a step: it needs 1 or more",
                 stages, micro_batches);
   if (schedule != PipelineSchedule::kInterleaved) {
     TRIREME_CHECK(chunks == 1,
-                  "EngineOptions::pipeline.chunks = {} needs EngineOptions::pipeline.schedule = "
+                  "Layout::chunks = {} needs Layout::schedule = "
                   "\"interleaved\"; \"{}\" runs one chunk a rank",
                   chunks, name(schedule));
     return;
   }
   TRIREME_CHECK(chunks > 1,
-                "EngineOptions::pipeline.schedule = \"interleaved\" needs EngineOptions::pipeline.chunks = 2 "
+                "Layout::schedule = \"interleaved\" needs Layout::chunks = 2 "
                 "or more; with one chunk a rank it is \"1f1b\"");
   TRIREME_CHECK(micro_batches >= stages,
-                "EngineOptions::pipeline.schedule = \"interleaved\" needs a micro-batch for each of its {0} "
+                "Layout::schedule = \"interleaved\" needs a micro-batch for each of its {0} "
                 "stages and has {1}: raise EngineOptions::global_batch, lower EngineOptions::micro_batch or "
-                "EngineOptions::pipeline.stages, or take \"1f1b\"",
+                "Layout::pipeline, or take \"1f1b\"",
                 stages, micro_batches);
 }
 

@@ -100,7 +100,7 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
                 "recompute_every {} and prefetch_depth {} must not be negative", given.layout.recompute_every,
                 given.layout.prefetch_depth);
   TRIREME_CHECK(given.layout.recompute_every < std::max(num_units, 2),
-                "EngineOptions::recompute_every = {} recomputes nothing: a segment of {} blocks is all of "
+                "Layout::recompute_every = {} recomputes nothing: a segment of {} blocks is all of "
                 "the model's {}, and the last segment is kept; use {} or less, or 0 to keep everything",
                 given.layout.recompute_every, given.layout.recompute_every, num_units, num_units - 1);
   const PlanOptions options = with_stages(num_units, mesh, given);

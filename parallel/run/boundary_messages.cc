@@ -53,7 +53,7 @@ void BoundaryMessages::send(const Action& send, const std::vector<Tensor>& tenso
     if (!activation && !tensors[i].defined()) {
       TRIREME_CHECK(!has_gradient(specs[i].dtype),
                     "output {} of the block before has no gradient here: cut the model elsewhere "
-                    "(EngineOptions::pipeline.cut)",
+                    "(Layout::cut)",
                     i);
       continue;
     }

@@ -78,7 +78,7 @@ StateVerifier::StateVerifier(const RankParts& parts)
   const DeviceType device = parts.ctx.allocator->device().type;
   if (is_sharded(parts) && !traits(device).host_memory) {
     throw Error(ErrorCode::kUnsupported,
-                "EngineOptions::verify_state with EngineOptions::zero of 1 to 3: shards on {} carry no "
+                "EngineOptions::verify_state with Layout::zero of 1 to 3: shards on {} carry no "
                 "checksums, which would be made on the host in each step",
                 name(device));
   }

@@ -73,7 +73,7 @@ TEST(FieldKeys, AChangeIsToldByItsKey) {
 }
 
 TEST(FieldKeys, MessagesOfLibrariesAreToldByKeys) {
-  EXPECT_EQ(with_keys("EngineOptions::pipeline.cut = [3, 2] must ascend; EngineOptions::zero. Set "
+  EXPECT_EQ(with_keys("Layout::cut = [3, 2] must ascend; Layout::zero. Set "
                       "EngineOptions::micro_batch"),
             "parallel.pipeline_cut = [3, 2] must ascend; parallel.zero. Set train.micro_batch");
   EXPECT_EQ(with_keys("the limit is 7 in all (EncodedImage::max_pixels); remove it, or set "

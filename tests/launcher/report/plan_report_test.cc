@@ -189,7 +189,7 @@ TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   for (const std::int64_t k : {4, 50}) {
     config.parallel.layout.recompute_every = k;
     EXPECT_THAT(error_message([&] { make_plan_report(config, 1); }),
-                HasSubstr(fmt::format("EngineOptions::recompute_every = {} recomputes nothing", k)));
+                HasSubstr(fmt::format("Layout::recompute_every = {} recomputes nothing", k)));
   }
 }
 

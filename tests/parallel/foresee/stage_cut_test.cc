@@ -50,7 +50,7 @@ TEST(StageCut, NamesWhatIsWrongWithGivenBoundaries) {
   EXPECT_THAT(error_of([] {
                 cut_at({3, 2}, 6, 3);
               }),
-              HasSubstr("EngineOptions::pipeline.cut = [3, 2] must ascend from 1 or more to at most 5"));
+              HasSubstr("Layout::cut = [3, 2] must ascend from 1 or more to at most 5"));
   EXPECT_THAT(error_of([] { cut_at({2, 2}, 6, 3); }), HasSubstr("cut = [2, 2] must ascend"));
   EXPECT_THAT(error_of([] { cut_at({0, 2}, 6, 3); }), HasSubstr("cut = [0, 2] must ascend"));
   EXPECT_THAT(error_of([] { cut_at({2, 6}, 6, 3); }), HasSubstr("at most 5, the last block"));
@@ -64,7 +64,7 @@ TEST(StageCut, BalancesBlocks) {
   EXPECT_EQ(lengths_of(cut_evenly(std::vector<double>(12, 1.0), 2, 3)), (std::vector<int>(6, 2)));
   // A light embedding and a head as expensive as three blocks.
   EXPECT_EQ(lengths_of(cut_evenly({0.1, 1, 1, 1, 1, 1, 1, 3}, 3)), (std::vector<int>{4, 3, 1}));
-  EXPECT_THAT(error_of([] { cut_evenly({1, 2}, 3); }), HasSubstr("EngineOptions::pipeline.stages = 3"));
+  EXPECT_THAT(error_of([] { cut_evenly({1, 2}, 3); }), HasSubstr("Layout::pipeline = 3"));
 }
 
 TEST(StageCut, LeavesRefusedRangesOut) {

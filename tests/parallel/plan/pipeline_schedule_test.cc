@@ -57,13 +57,12 @@ TEST(PipelineSchedule, OrdersAsPublished) {
 
 TEST(PipelineSchedule, NamesTheFieldOfAnImpossibleWish) {
   using ::testing::HasSubstr;
-  EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 0, 1, 4), HasSubstr("EngineOptions::pipeline.stages = 0"));
-  EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 2, 0, 4), HasSubstr("EngineOptions::pipeline.chunks = 0"));
+  EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 0, 1, 4), HasSubstr("Layout::pipeline = 0"));
+  EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 2, 0, 4), HasSubstr("Layout::chunks = 0"));
   EXPECT_THAT(error_of(PipelineSchedule::kGpipe, 2, 1, 0), HasSubstr("0 micro-batches"));
   EXPECT_THAT(error_of(PipelineSchedule::kZeroBubbleH1, 2, 2, 4),
-              HasSubstr("chunks = 2 needs EngineOptions::pipeline.schedule = \"interleaved\"; \"zb-h1\""));
-  EXPECT_THAT(error_of(PipelineSchedule::kInterleaved, 2, 1, 4),
-              HasSubstr("EngineOptions::pipeline.chunks = 2 or more"));
+              HasSubstr("chunks = 2 needs Layout::schedule = \"interleaved\"; \"zb-h1\""));
+  EXPECT_THAT(error_of(PipelineSchedule::kInterleaved, 2, 1, 4), HasSubstr("Layout::chunks = 2 or more"));
   EXPECT_THAT(error_of(PipelineSchedule::kInterleaved, 4, 2, 3),
               HasSubstr("a micro-batch for each of its 4 stages and has 3"));
 }

@@ -127,7 +127,7 @@ TEST(Layouts, UnevenRoundsAreRefusedWithTheKeyThatHelps) {
       ADD_FAILURE() << "accepted";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what())
-                    .find("EngineOptions::accumulate_unsharded = true lets ranks have unequally many"),
+                    .find("Layout::accumulate_unsharded = true lets ranks have unequally many"),
                 std::string::npos)
           << error.what();
     }

@@ -213,8 +213,8 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
       EXPECT_NE(std::string(error.what()).find(named), std::string::npos) << error.what();
     }
   };
-  refused({.stages = 2}, "EngineOptions::pipeline.stages = 2 stages cannot share 1 rank(s)");
-  refused({.chunks = 2}, "EngineOptions::pipeline.chunks = 2");
+  refused({.stages = 2}, "Layout::pipeline = 2 stages cannot share 1 rank(s)");
+  refused({.chunks = 2}, "Layout::chunks = 2");
   EXPECT_THROW(StageMap::even({.num_units = 8, .pipeline = 3, .chunks = 3}), Error);
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4}), Error);
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4, 4}), Error);
