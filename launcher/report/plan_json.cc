@@ -89,11 +89,9 @@ Json fit_json(const JobFit& fit) {
     const EngineOptions& options = fit.remedy->job.options;
     Json changes = Json::array();
     for (const Change& change : fit.remedy->changes) changes.push_back(describe_as_key(change));
-    json["remedy"] = {{"changes", changes},
-                      {"ranks", fit.remedy->job.num_ranks},
-                      {"layout", layout_json(options.layout)},
-                      {"micro_batch", options.micro_batch},
-                      {"peak_bytes", fit.remedy->peak_bytes}};
+    Json& remedy = json["remedy"] = {{"changes", changes}, {"ranks", fit.remedy->job.num_ranks}};
+    remedy.update(layout_json(options.layout));
+    remedy.update({{"micro_batch", options.micro_batch}, {"peak_bytes", fit.remedy->peak_bytes}});
   }
   return json;
 }
