@@ -1,7 +1,8 @@
 """A copy of the program with other sentences: who recovers by the wording of a message fails with it.
 
 Each sentence of our sources, as a string literal, is found in the read-only data of the program, and its letters are
-rotated by 13 places. Fields of formats ({:.1f}, %d) stay, and so do words without a blank: keys, names of files, options.
+rotated by 13 places. Fields of formats ({:.1f}, %d) stay, and so do literals of one word: keys, names of files, options. The
+last word of a sentence stays, too, because the linker may store such a literal as the end of a sentence.
 """
 import re
 import struct
@@ -15,9 +16,11 @@ ROTATED = {ord(first) + i: ord(first) + (i + 13) % 26 for first in "aA" for i in
 KEPT = re.compile(r"\{[^{}]*\}|%[-0-9.*]*[a-zA-Z]")
 
 
-def changed(text):
-    """The sentence as the changed program writes it."""
+def changed(text, is_whole=False):
+    """A sentence, or a part of one before its last word, as the changed program writes it."""
     kept = {i for match in KEPT.finditer(text) for i in range(*match.span())}
+    if is_whole:
+        kept.update(range(text.rstrip().rfind(" ") + 1, len(text)))
     return "".join(c if i in kept else c.translate(ROTATED) for i, c in enumerate(text))
 
 
@@ -58,7 +61,7 @@ def write_changed_program(source, target):
     data = bytes(program[begin:end])
     letters, count = set(), 0  # places; texts may share their ends
     for text in sentences():
-        encoded, new, at = text.encode(), changed(text).encode(), data.find(text.encode())
+        encoded, new, at = text.encode(), changed(text, is_whole=True).encode(), data.find(text.encode())
         count += at >= 0
         while at >= 0:
             letters.update(at + i for i, (a, b) in enumerate(zip(encoded, new)) if a != b)
