@@ -20,8 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The fields that a search may choose: all of a job that gives its layout, except how it exchanges and what
-/// it keeps over micro-batches where the job says so.
+/// The fields that a search may choose. If the job gives its layout, these are all fields but its exchange,
+/// and but the fields chosen by memory that the job sets.
 OpenFields open_fields(const ParallelSection& parallel) {
   if (parallel.is_searched()) return parallel.open;
   OpenFields open = searched_fields();

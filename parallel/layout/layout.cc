@@ -67,82 +67,111 @@ void set(Layout& layout, const LayoutValue& given) {
   }
 }
 
-/// A row of the table but its words, its chooser and what an evaluation has against it.
+struct FieldTraits {
+  ChosenBy chosen_by = ChosenBy::kSearch;
+  std::string_view no_eval = "";
+};
+
+std::vector<std::string_view> words_of(PipelineSchedule) {
+  return names_of(kSchedules);
+}
+std::vector<std::string_view> words_of(Recompute) {
+  return names_of(kRecomputes);
+}
+std::vector<std::string_view> words_of(Exchange) {
+  return names_of(kExchanges);
+}
+std::vector<std::string_view> words_of(const auto&) {
+  return {};
+}
+
 template <auto kMember>
-LayoutField field(std::string_view name, std::string_view doc, std::int64_t least = 0,
-                  std::int64_t most = std::numeric_limits<int>::max()) {
-  return {.name = name, .get = get<kMember>, .set = set<kMember>, .least = least, .most = most, .doc = doc};
+LayoutField field(std::string_view name, const FieldTraits& traits, std::string_view doc,
+                  std::int64_t least = 0, std::int64_t most = std::numeric_limits<int>::max()) {
+  return {.name = name,
+          .get = get<kMember>,
+          .set = set<kMember>,
+          .least = least,
+          .most = most,
+          .words = words_of(Layout{}.*kMember),
+          .chosen_by = traits.chosen_by,
+          .no_eval = traits.no_eval,
+          .doc = doc};
 }
 
 constexpr std::string_view kNoBackward = "an evaluation runs no backward pass";
+constexpr std::string_view kWholeLogits = "an evaluation ranks classes in whole logits";
 
 std::vector<LayoutField> make_fields() {
   using L = Layout;
-  std::vector<LayoutField> all = {
-      field<&L::pipeline>("pipeline",
+  return {
+      field<&L::pipeline>("pipeline", {},
                           "Pipeline stages that the blocks are cut into; data ranks = ranks / stages / "
                           "`tensor`. The results do not change.",
                           1, 4096),
       field<&L::tensor>(
-          "tensor",
+          "tensor", {.no_eval = kWholeLogits},
           "Tensor parallelism: neighbouring ranks that share the `model.tensor_chunks` of every layer "
           "and read the same samples; data ranks = ranks / stages / `tensor`. Divides "
           "`model.tensor_chunks` and the heads (of `llama` `kv_heads`). The results do not change.",
           1, 64),
       field<&L::sequence>(
-          "sequence",
+          "sequence", {.no_eval = kWholeLogits},
           "Sequence parallelism: the `tensor` ranks also share the rows of norms, dropout and the "
           "residual stream, so that all activations of a layer are divided by `tensor`. Its sums "
           "become reduce-scatters and all-gathers, and each layer gathers twice more in backward. For "
           "GPTs, Llamas and BERTs, where `tensor` divides the sequence. The results do not change."),
       field<&L::zero>(
-          "zero",
+          "zero", {},
           "ZeRO stage: each data rank keeps only its piece of 1: masters and optimizer state, 2: gradients "
           "too, 3: parameters too (FSDP, fully sharded). The results do not change.",
           0, 3),
       field<&L::accumulate_unsharded>(
           "accumulate_unsharded",
+          {.chosen_by = ChosenBy::kMemory, .no_eval = "an evaluation has no gradients"},
           "`zero` 2 and 3: keep whole gradients over a step's micro-batches and reduce "
           "them once: more memory, less traffic (FSDP: `no_sync`). The results do not change."),
       field<&L::keep_gathered>(
           "keep_gathered",
+          {.chosen_by = ChosenBy::kMemory,
+           .no_eval = "an evaluation gathers parameters for each micro-batch"},
           "`zero` 3: gather each block's parameters once a step and keep them from their first "
           "use to their last, over all micro-batches: more memory, less traffic (FSDP: "
           "`reshard_after_forward` = False). The results do not change."),
       field<&L::prefetch_depth>(
-          "prefetch_depth",
+          "prefetch_depth", {.chosen_by = ChosenBy::kNobody},
           "`zero` 3: number of blocks ahead of which parameters are gathered. 0: a block's "
           "parameters are gathered when it runs. The results do not change."),
       field<&L::group_min_bytes>(
-          "group_min_bytes",
+          "group_min_bytes", {.chosen_by = ChosenBy::kNobody},
           "Neighbouring blocks whose fp32 parameters are smaller share their buffers and "
           "messages: less padding and fewer messages where blocks are small. An integer, or a "
           "string such as \"4 MiB\". 0: each block has its own. The results do not change.",
           0, std::numeric_limits<std::int64_t>::max()),
       field<&L::recompute_every>(
-          "recompute_every",
+          "recompute_every", {.no_eval = kNoBackward},
           "Activation checkpointing: keep only the input of every segment of this many blocks, "
           "fewer than the model has, and run the segment again in backward. 0: keep everything. The results "
           "do not change."),
       field<&L::recompute>(
-          "recompute",
+          "recompute", {.no_eval = kNoBackward},
           "`selective`: attention's queries, keys and values are dropped after forward and computed "
           "again in backward from the input, which is kept in any case. That saves 3/16 of what a "
           "GPT's blocks keep, for at most a twelfth more arithmetic. Softmax is not run again: no "
           "matrix over pairs of tokens exists that it could save. With `recompute_every`, which keeps "
           "no block whole, segments need less while their backward runs. The results do not change."),
       field<&L::schedule>(
-          "schedule",
+          "schedule", {.no_eval = kNoBackward},
           "Order of micro-batches in a pipeline. `gpipe`: all forwards, then all backwards. `1f1b`: "
           "alternately, with fewer micro-batches alive. `interleaved`: as `1f1b` with several chunks of "
           "blocks on every rank, for a smaller pipeline bubble. `zb-h1`: as `1f1b`, with the weights' "
           "gradients computed separately while a stage would wait: a smaller bubble for more memory. No "
           "effect with one stage. The results do not change."),
-      field<&L::chunks>("chunks", "`interleaved`: chunks of blocks on every rank. The results do not change.",
-                        1),
-      field<&L::cut>("pipeline_cut", "First block of every stage (of every chunk) but the first."),
+      field<&L::chunks>("chunks", {.no_eval = kNoBackward},
+                        "`interleaved`: chunks of blocks on every rank. The results do not change.", 1),
+      field<&L::cut>("pipeline_cut", {}, "First block of every stage (of every chunk) but the first."),
       field<&L::exchange>(
-          "exchange",
+          "exchange", {},
           "Exchange of gradients and parameters between data ranks on several hosts. `flat`: between "
           "all ranks at once. `hierarchical`: summed inside each host first, and gathered over the "
           "hosts first, so that one copy leaves and enters a host in place of one for each of its "
@@ -152,21 +181,6 @@ std::vector<LayoutField> make_fields() {
           "`reduction` = canonical. The results do not change, but with "
           "`reduction` = fast."),
   };
-  for (LayoutField& row : all) {
-    const bool is_own = row.name == "prefetch_depth" || row.name == "group_min_bytes";
-    const bool by_memory = row.name == "accumulate_unsharded" || row.name == "keep_gathered";
-    row.chosen_by = is_own ? ChosenBy::kNobody : by_memory ? ChosenBy::kMemory : ChosenBy::kSearch;
-    if (row.name == "schedule") row.words = names_of(kSchedules);
-    if (row.name == "recompute") row.words = names_of(kRecomputes);
-    if (row.name == "exchange") row.words = names_of(kExchanges);
-    if (row.name.starts_with("recompute") || row.name == "schedule" || row.name == "chunks")
-      row.no_eval = kNoBackward;
-    if (row.name == "accumulate_unsharded") row.no_eval = "an evaluation has no gradients";
-    if (row.name == "keep_gathered") row.no_eval = "an evaluation gathers parameters for each micro-batch";
-    if (row.name == "tensor" || row.name == "sequence")
-      row.no_eval = "an evaluation ranks classes in whole logits";
-  }
-  return all;
 }
 
 OpenFields fields_chosen_by(std::initializer_list<ChosenBy> choosers) {
