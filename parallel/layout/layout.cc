@@ -67,7 +67,7 @@ void set(Layout& layout, const LayoutValue& given) {
   }
 }
 
-/// A row of the table but its words, its chooser and what an evaluation has against it.
+/// A row of the table without `words`, `chosen_by` and `no_eval`.
 template <auto kMember>
 LayoutField field(std::string_view name, std::string_view doc, std::int64_t least = 0,
                   std::int64_t most = std::numeric_limits<int>::max()) {
