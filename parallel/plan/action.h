@@ -95,7 +95,7 @@ enum class Direction : std::uint8_t { kNone, kSend, kReceive };
 /// Messages between two ranks keep their order within a channel. See [Note: channels of a plan].
 enum class Channel : std::uint8_t { kNone, kActivations, kGradients, kTied };
 
-/// Whether an action has a `unit` and a `micro_batch`.
+/// Presence of the fields `unit` and `micro_batch` in actions of a kind.
 enum class Takes : std::uint8_t { kNo, kMaybe, kYes };
 
 struct ActionTraits {

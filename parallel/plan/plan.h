@@ -23,10 +23,8 @@ inline std::span<const TensorCall> calls_of(const Action& action, const TensorCa
 
 struct RankPlan {
   std::vector<Action> actions;
-  int send_window = 1;  // number of micro-batches that every unit of its stage runs forward; 0: the rank is
-                        // idle, or unknown
-  int micro_batches =
-      0;  // that every unit of its stage runs forward on; 0: the rank is idle, or it is not known
+  int send_window = 1;    // see [Note: what blocks]
+  int micro_batches = 0;  // forwards of every unit of its stage; 0: the rank is idle, or unknown
 };
 
 /// Exchanges that a step needs besides messages and losses, given what each rank keeps.
