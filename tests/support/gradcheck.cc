@@ -88,8 +88,7 @@ void expect_gradients(const GradcheckCase& test) {
   const std::vector<float> input = !test.has_input             ? std::vector<float>{}
                                    : test.input_values.empty() ? random_values(test.input.num_elems(), 11)
                                                                : test.input_values;
-  std::vector<std::vector<float>>
-      values;  // fresh parameters are too regular (zeros, ones), so use random values
+  std::vector<std::vector<float>> values;  // random: fresh parameters are too regular (zeros, ones)
   for (std::size_t p = 0; p < test.parameters.size(); ++p) {
     values.push_back(random_values(test.parameters[p].shape.num_elems(), 100 + p));
     for (float& v : values.back()) v *= 0.5f;

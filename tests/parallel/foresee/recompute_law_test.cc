@@ -32,8 +32,7 @@ TEST(Recompute, StoredActivationsFollowSegmentLengthAndNumber) {
   // again: its blocks are kept from the forward on. Every earlier segment has its input kept.
   const auto law = [&](std::int64_t k) {
     const std::int64_t segments = (kLayers + 2 + k - 1) / k;
-    return std::pair{k,
-                     segments - 1};  // tapes of blocks, kept inputs: the first segment's input has no bytes
+    return std::pair{k, segments - 1};  // tapes of blocks, kept inputs: the first input has no bytes
   };
   const std::int64_t base = activations(kLayers, 4);
   for (const int k : {2, 3, 4, 6, 8, 12}) {

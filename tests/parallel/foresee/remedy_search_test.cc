@@ -272,8 +272,7 @@ TEST(RemedySearch, LargeJobsTakeSeconds) {
   PlannedJob job = job_of(gpt_config_for_size("13b"), 1024, 16);
   job.options.precision = Precision(PrecisionMode::kBf16);
   for (const std::int64_t gib : {2, 30, 300, 400, 500, 600}) {
-    [[maybe_unused]] const std::clock_t start =
-        std::clock();  // CPU time of this process, because the machine may be busy
+    [[maybe_unused]] const std::clock_t start = std::clock();  // CPU time: the machine may be busy
     const auto found = find_remedy(job, gib << 30);
     EXPECT_EQ(found.has_value(), gib > 2);
     if (!found) {
