@@ -11,11 +11,11 @@
 namespace trireme {
 namespace {
 
-/// One number that is fitted: all of its places in the cluster, which are equal.
+/// One fitted number: all fields of the cluster that share it. They are equal.
 struct Coefficient {
   std::vector<double*> places;
   double low, high, width;
-  double start;  // of the first place, as the file says
+  double start;  // of the first field, from the file
 };
 
 template <class Part>
@@ -127,7 +127,7 @@ class Fit {
     return loss;
   }
 
-  /// [n, n + 1]: the matrix and, last, the gradient.
+  /// [n, n + 1]: the matrix, with the gradient as last column.
   std::vector<double> normal_equations(const std::vector<double>& x, const std::vector<double>& residuals) {
     const std::size_t n = x.size(), m = residuals.size();
     constexpr double kStep = 1e-4;
@@ -155,7 +155,7 @@ class Fit {
     return normal;
   }
 
-  /// Of a symmetric positive matrix whose diagonal is raised by `damping`: elimination needs no pivots.
+  /// Solves a symmetric positive system whose diagonal is raised by `damping`; elimination needs no pivots.
   std::vector<double> solve(std::vector<double> a, double damping) const {
     const std::size_t n = coefficients_.size(), width = n + 1;
     for (std::size_t i = 0; i < n; ++i) a[i * width + i] *= 1 + damping;

@@ -10,10 +10,11 @@
 
 namespace trireme {
 
-/// [Note: calibration] Coefficients are fitted in their logarithms: the sum over runs of
+/// [Note: calibration] Coefficients are fitted in their logarithms. The loss is the sum over runs of
 ///     2 (sqrt(1 + (r / scale)^2) - 1),   r = log(predicted / measured),
-/// which is about |r| for large r, so that few odd runs do not decide, plus (stiffness * x / width)^2 /
-/// scale^2 for x, the change of a coefficient's logarithm: what runs do not show stays as the file says.
+/// which is about |r| for large r, so that a few outliers do not dominate. Added to it is (stiffness * x /
+/// width)^2 / scale^2 for x, the change of a coefficient's logarithm, so that coefficients that the runs do
+/// not determine keep their value from the file.
 struct CalibrationOptions {
   double scale = 0.06;
   double stiffness = 0.03;
@@ -21,17 +22,17 @@ struct CalibrationOptions {
 };
 
 /// The cluster with fitted coefficients. Runs must have `step_ms`. Throws Error(kInvalidInput) as
-/// predict_step(), and without runs.
+/// predict_step() does, and if there are no runs.
 Cluster calibrate(const Cluster& cluster, std::span<const TrainingRun> runs,
                   const CalibrationOptions& options = {});
 
-/// predicted / measured - 1 of each run, predicted by a cluster that was calibrated without it: runs are
-/// dealt into `num_folds` by a seeded shuffle. Throws Error(kInvalidInput) for fewer runs than folds, or one
-/// fold.
+/// predicted / measured - 1 of each run, predicted by a cluster that was calibrated without it. A seeded
+/// shuffle distributes the runs over `num_folds` folds. Throws Error(kInvalidInput) for fewer runs than
+/// folds, or one fold.
 std::vector<double> cross_validate(const Cluster& cluster, std::span<const TrainingRun> runs, int num_folds,
                                    std::uint64_t seed, const CalibrationOptions& options = {});
 
-/// How many coefficients calibrate() fits.
+/// The number of coefficients that calibrate() fits.
 int num_coefficients(const Cluster& cluster);
 
 }  // namespace trireme

@@ -7,13 +7,13 @@
 namespace trireme {
 namespace {
 
-// Bytes of an element of activations, and of traffic: of one logit, forward and backward (fp32 copies,
-// maximum, exponentials, sum, gradient); of one element of the embedding's output.
+// Bytes of an element of activations. Memory traffic of one logit, forward and backward (fp32 copies,
+// maximum, exponentials, sum, gradient), and of one element of the embedding's output.
 constexpr double kActivationBytes = 2;
 constexpr double kLogitTraffic = 30;
 constexpr double kEmbeddingTraffic = 20;
-constexpr double kEndKernels = 10;      // that the host launches for the embedding, and for the head
-constexpr double kFlashBackward = 2.5;  // products of flash attention's backward over its forward (Dao 2023)
+constexpr double kEndKernels = 10;      // launched by the host for the embedding, and for the head
+constexpr double kFlashBackward = 2.5;  // flash attention's backward over its forward (Dao 2023)
 
 double peak_flops(const ClusterDevice& device, const std::string& dtype) {
   const auto found = device.peak_tflops.find(dtype);
@@ -61,7 +61,7 @@ double LayerTimes::linear_s() const {
          linear_rate_;
 }
 
-// Unfused kernels compute all T^2 scores, flash attention only those before each token.
+// Unfused kernels compute all T^2 scores, flash attention only the causal half.
 double LayerTimes::attention_s() const {
   const bool is_flash = cluster_.framework.attention == AttentionKernel::kFlash;
   const double flops = (is_flash ? 2.0 : 4.0) * tokens_ * run_.seq_len * run_.hidden / run_.tensor;

@@ -1,4 +1,4 @@
-// Seconds that one micro-batch takes in the layers of a GPT on one rank, exchanges of tensor ranks included.
+// Seconds of one micro-batch in the layers of a GPT on one rank, including exchanges of tensor ranks.
 #pragma once
 
 #include "parallel/cluster/cluster.h"
@@ -7,17 +7,17 @@
 
 namespace trireme {
 
-/// The larger of two times that overlap, rounded where they are equal: (a^4 + b^4)^(1/4).
+/// The time of two overlapping tasks: (a^4 + b^4)^(1/4), a smooth maximum.
 double overlapped_s(double a, double b);
 
 /// [Note: rate of a product] A product of [m, k] and [k, n] takes
 ///     2 m n k / (peak * efficiency * s(m) s(n) s(k)) + ramp / peak,   s(x) = x / (x + half_dim):
-/// small dims leave parts of a tile, or of the chip, without work, and every product starts and ends once.
-/// Passes over tensors take their bytes over the memory's rate. A layer takes the longer of this and of the
-/// host's time to launch its kernels.
+/// Small dims leave parts of a tile, or of the chip, without work, and every product has the cost of starting
+/// and ending once. Passes over tensors take their bytes divided by the memory's rate. A layer takes the
+/// longer of this time and of the host's time to launch its kernels.
 class LayerTimes {
  public:
-  /// Keeps references to all of it. Throws Error(kInvalidInput) for a precision without a peak.
+  /// Keeps references to both arguments. Throws Error(kInvalidInput) for a precision without a peak.
   LayerTimes(const Cluster& cluster, const TrainingRun& run);
 
   /// A transformer layer.
@@ -51,8 +51,8 @@ class LayerTimes {
   const TrainingRun& run_;
   ClusterNetwork network_;
   double tokens_;
-  double peak_;         // FLOP/s of 16-bit products, or of the run's dtype
-  double linear_rate_;  // times that, of linear layers: fp8
+  double peak_;         // FLOP/s of products in 16 bits, or in the run's dtype
+  double linear_rate_;  // factor of linear layers: fp8
 };
 
 }  // namespace trireme

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-constexpr double kBytes = 2;  // of an element of activations and working copies
+constexpr double kBytes = 2;  // per element of activations and working copies
 
 bool shards_gradients(const TrainingRun& run) {
   return run.zero.value_or(0) >= 2 && run.data > 1;
@@ -19,7 +19,7 @@ RankGroup data_group(const TrainingRun& run) {
   return {.size = run.data, .stride = run.tensor};
 }
 
-/// A layer of one micro-batch, forward, backward, run again, with its gathers and scatters.
+/// One micro-batch in a layer: forward, backward, recompute, gathers and scatters.
 double layer_s(const Cluster& cluster, const TrainingRun& run, const LayerTimes& times,
                const ClusterNetwork& network) {
   const bool reruns = run.recompute.value_or(cluster.framework.recompute);

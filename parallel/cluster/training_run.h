@@ -1,4 +1,4 @@
-// One training step of a GPT on a cluster: shape of the model, batch, layout, and what it took.
+// One training step of a GPT on a cluster: model shape, batch, layout and measured time.
 #pragma once
 
 #include <optional>
@@ -15,9 +15,9 @@ struct TrainingRun {
   int seq_len = 1;                        // tokens
   int layers = 1, hidden = 1, heads = 1, vocab = 1;
   int tensor = 1, data = 1, pipeline = 1;
-  int chunks = 1;                 // of an interleaved schedule, a rank
-  std::optional<int> zero;        // ZeRO stage; none is 0
-  std::optional<bool> recompute;  // none is what the framework does
+  int chunks = 1;                 // of an interleaved schedule, per rank
+  std::optional<int> zero;        // ZeRO stage; empty: 0
+  std::optional<bool> recompute;  // empty: the framework's default
   std::optional<double> step_ms;  // measured
 };
 

@@ -1,4 +1,4 @@
-// Money for a run: devices, storage and network, reserved or preemptible.
+// Cost of a run: devices, storage and network, reserved or preemptible.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace trireme {
 
-/// A run whose step times are known.
+/// A run with known step times.
 struct CostedRun {
   std::vector<ScalePoint> points;
-  RankPolicy policy;  // of the points
+  RankPolicy policy;  // chooses among the points
   double steps = 0;
-  double checkpoint_gb = 0;  // of one
+  double checkpoint_gb = 0;  // of one checkpoint
   double kept_checkpoints = 1;
-  std::optional<double> save_s;  // measured; else by the cluster's save_gb_s
+  std::optional<double> save_s;  // measured; empty: from the cluster's save_gb_s
 };
 
 enum class Offer : std::uint8_t { kReserved, kPreemptible };
@@ -29,9 +29,9 @@ struct RunCost {
   double total() const { return devices + storage + network; }
 };
 
-/// `price_per_hour` of a reserved device. Preemptible ones cost less, by ClusterCost::preemptible_discount,
-/// and are interrupted more often. Devices are paid from the first step to the last, restarts included.
-/// Network is what checkpoints send to the storage.
+/// `price_per_hour` is for a reserved device. Preemptible ones cost less, by
+/// ClusterCost::preemptible_discount, and are interrupted more often. Devices are paid from the first step to
+/// the last, including restarts. `network` is the cost of sending checkpoints to the storage.
 RunCost cost_of_run(const CostedRun& run, const ClusterCost& cost, double price_per_hour, Offer offer,
                     std::uint64_t seed);
 

@@ -11,9 +11,9 @@
 namespace trireme {
 namespace {
 
-constexpr double kMostInterruptions = 1e5;  // of a run that is simulated
-constexpr double kMostParts = 1e8;          // between saves, of all runs
-constexpr double kQuestions = 100;          // to the policy, of a run that nothing interrupts
+constexpr double kMostInterruptions = 1e5;  // limit for a simulated run
+constexpr double kMostParts = 1e8;          // limit for all runs: parts between saves
+constexpr double kQuestions = 100;          // calls of the policy in a run without interruptions
 
 double mtbf_s(const SimulatedRun& run, const ScalePoint& point) {
   const double an_hour = run.interruptions_per_hour * point.num_ranks;
@@ -30,7 +30,7 @@ class OneRun {
     while (done < run_.steps) {
       const ScalePoint& point = run_.points.at(current);
       const double interval = save_interval_s(run_, point);
-      // Where nothing interrupts, nothing is saved but at the end; a policy is asked now and then.
+      // Without interruptions only the end is saved, and the policy is called at regular intervals.
       const double wanted = interval > 0 ? std::max(1.0, std::round(interval / point.step_s))
                                          : std::ceil(run_.steps / kQuestions);
       const double steps = std::min(wanted, run_.steps - done);

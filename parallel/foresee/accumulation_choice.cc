@@ -11,7 +11,7 @@ bool accumulates(const EngineOptions& options, int num_ranks) {
   return data_ranks > 1 && options.global_batch > options.micro_batch * data_ranks;
 }
 
-// The values to try, the one that sends less first.
+// The values to try; the one that sends less comes first.
 std::vector<bool> values_of(bool is_open, bool given, bool makes_a_difference) {
   if (!is_open) return {given};
   return makes_a_difference ? std::vector{true, false} : std::vector{false};

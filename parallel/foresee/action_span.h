@@ -1,4 +1,5 @@
-// Actions of a plan as spans of a timeline: kind, chunk and label from the plan, times from elsewhere.
+// Converts actions of a plan to spans of a timeline: kind, chunk and label come from the plan, times from the
+// caller.
 #pragma once
 
 #include <map>
@@ -19,7 +20,7 @@ class ActionSpans {
 
  private:
   const std::vector<std::string>& unit_names_;
-  std::vector<std::map<int, int>> chunks_;  // [rank][unit]: in which of the rank's runs of neighbouring units
+  std::vector<std::map<int, int>> chunks_;  // [rank][unit]: index of the rank's run of neighbouring units
 };
 
 }  // namespace trireme

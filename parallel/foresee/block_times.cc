@@ -16,7 +16,7 @@ namespace {
 // On a busy machine the fastest of many short runs is the best estimate.
 constexpr double kEnoughMs = 100.0;
 
-// fp32 gradients and working copies in the compute dtype, as an engine has them.
+// Working copies in the compute dtype, and fp32 gradients, as in an engine.
 class WorkingParameters final : public ParameterResolver {
  public:
   WorkingParameters(Context ctx, const Block& block, DType dtype) : masters_(ctx, block, /*seed=*/0) {
@@ -63,7 +63,7 @@ class Profiler {
         1.0f / static_cast<float>(std::max<std::int64_t>(1, batch.target_shape.num_elems()));
   }
 
-  /// Times a block on what the block before returned, and keeps what it returns.
+  /// Times a block on the output of the previous block, and keeps its output.
   BlockTime measure(const Block& block, int index) {
     WorkingParameters parameters(ctx_, block, options_.precision.compute_dtype());
     BlockTime best{block.name(), std::numeric_limits<double>::infinity(),
@@ -112,7 +112,8 @@ class Profiler {
     for (const Tensor& tensor : outputs) {
       output.push_back(tensor.detach());
       if (tensor.id() == kNoValue) continue;
-      // A loss has the gradient 1. Any other gradient will do: the output itself has its shape and dtype.
+      // A loss has the gradient 1. For other outputs any gradient will do, and the output itself has the
+      // right shape and dtype.
       const bool is_loss = tensor.num_elems() == 1;
       seeds.push_back({tensor.id(), is_loss ? Tensor{} : output.back()});
     }
@@ -124,7 +125,7 @@ class Profiler {
   const BlockTimesOptions& options_;
   Context ctx_;
   Batch batch_;
-  Activations activations_;  // of the block before; none before the first
+  Activations activations_;  // output of the previous block; empty before the first
 };
 
 }  // namespace
@@ -156,8 +157,8 @@ std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBa
   TRIREME_CHECK(options.repeats >= 1, "block times: {} repeats; it takes 1 or more", options.repeats);
   Profiler profiler(batch, options);
   std::vector<BlockTime> times;
-  std::size_t measured = 0;       // the last block that was
-  Activations input_of_measured;  // what it was given
+  std::size_t measured = 0;       // the last measured block
+  Activations input_of_measured;  // the input of that block
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const Block& block = *blocks[i];
     if (i > 0 && is_twin(block, *blocks[measured]) &&

@@ -1,5 +1,5 @@
-// Times each block forward and backward on the real device: a short profile, for cutting a model
-// into stages and for pictures of schedules.
+// Times each block forward and backward on the real device: a short profile, for cutting a model into stages
+// and for drawing schedules.
 #pragma once
 
 #include <optional>
@@ -27,22 +27,21 @@ struct BlockTimesOptions {
   std::optional<std::int64_t> memory_limit;
   Precision precision;
   Recompute recompute = Recompute::kNone;
-  int repeats = 3;  // after one that is not counted, or more, up to 100 ms in all; the fastest counts
+  int repeats = 3;  // after one warm-up, or more, up to 100 ms in total; the fastest counts
 };
 
-/// Runs every block forward and backward on one micro-batch, each on its own: no more than one block's
-/// parameters are held at a time, so the model need not fit. Blocks of the same class whose parameters and
-/// inputs have the same shapes are measured once. Times of tasks on an otherwise idle device; the parameters
-/// are fresh and nothing of them is kept.
+/// Runs every block separately, forward and backward, on one micro-batch. Only one block's parameters are
+/// held at a time, so the model need not fit. Blocks of the same class whose parameters and inputs have the
+/// same shapes are measured once. Times hold for an otherwise idle device. Parameters are freshly initialised
+/// and discarded.
 ///
-/// Throws what the blocks throw, with the block's name in front, and Error(kInvalidInput) for repeats < 1.
+/// Throws the blocks' errors with the block's name in front, and Error(kInvalidInput) for repeats < 1.
 std::vector<BlockTime> measure_block_times(const BlockList& blocks, const HostBatch& batch,
                                            const BlockTimesOptions& options);
 
-/// True if two blocks do the same work on equal inputs: the same class and variant, and equal shapes of
-/// parameters.
+/// True if two blocks do the same work on equal inputs: same class and variant, and equal parameter shapes.
 bool is_twin(const Block& a, const Block& b);
-/// [block] the first block that is its twin and has the same parameters frozen.
+/// [block]: index of the first twin with the same parameters frozen.
 std::vector<int> kinds_of(const BlockList& blocks, const ParameterRules& rules);
 
 /// Milliseconds of each block, forward and backward together: for cut_evenly().

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// The meta device has no streams: here its place is taken by the sum.
+// The meta device has no streams, so `stream` points to the sum.
 template <class Args>
 void count(const KernelContext& exec, const Args& args) {
   *static_cast<double*>(exec.stream) += operations_of(args);

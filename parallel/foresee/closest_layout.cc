@@ -35,7 +35,7 @@ class ClosestFinder {
 
   bool has_one() const { return !estimated_.empty(); }
 
-  /// Of those that are estimated to need least, by whole steps.
+  /// The smallest of the layouts with the smallest estimates, by predictions of whole steps.
   ClosestLayout closest() {
     constexpr std::size_t kMostPlayed = 2;
     std::ranges::stable_sort(estimated_, {}, &ClosestLayout::bytes);
@@ -59,7 +59,7 @@ class ClosestFinder {
     const PlannedJob brief = brief_of(layout, 1), longer = brief_of(layout, 2);
     const std::int64_t bytes = largest_peak(brief), of_longer = largest_peak(longer);
     least_brief_ = std::min(least_brief_, bytes);
-    // Each doubling of micro-batches may keep one more sum of gradients.
+    // Each doubling of the micro-batches may add one kept sum of gradients.
     const double doublings = doublings_between(brief, longer);
     const double each = doublings > 0 ? static_cast<double>(of_longer - bytes) / doublings : 0.0;
     const double more = each * doublings_between(brief, layout);
@@ -94,8 +94,9 @@ class ClosestFinder {
     return peaks;
   }
 
-  /// Of a few cuts the one whose largest stage needs least, in a short step: each is even by what the blocks
-  /// of the one before have needed. Nothing where it surely needs much more than another layout.
+  /// Tries a few cuts and returns the one whose largest stage needs least in a short step. Each cut is even
+  /// by the memory that blocks needed in the previous cut. Empty if the layout surely needs much more than
+  /// another.
   std::optional<StageMap> smallest_cut(const PlannedJob& brief) const {
     constexpr int kMostCuts = 4;
     const Layout& axes = brief.options.layout;

@@ -1,4 +1,4 @@
-// Of layouts none of which fits, the one that needs least.
+// The layout that needs the least memory, for jobs of which no layout fits.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 namespace trireme {
 
 struct ClosestLayout {
-  std::optional<PlannedJob> job;  // none: the engine has none of them
+  std::optional<PlannedJob> job;  // empty: the engine supports none of them
   std::int64_t bytes = 0;         // of the rank that needs most
 };
 
-/// Of the layouts that shard and recompute most; of all where none of these is among them. Each keeps as
-/// little of a step as `open` lets it. Stages without a cut get one whose largest stage needs little,
-/// by the peaks of a short step. `costs`: of each block. `check` as in LayoutSearchOptions.
+/// Searches the layouts that shard and recompute most, or all layouts if there are none among these. Each
+/// keeps as little of a step as `open` allows. Stages without a cut get one with a small largest stage, by
+/// the peaks of a short step. `costs`: per block. `check` as in LayoutSearchOptions.
 ClosestLayout closest_layout(const std::vector<LayoutFamily>& families, const std::vector<double>& costs,
                              const OpenFields& open, const std::function<void(const EngineOptions&)>& check);
 

@@ -33,7 +33,7 @@ std::int64_t bytes_of_output(BoundaryShapes& shapes, int unit, std::int64_t num_
   return bytes;
 }
 
-/// The end of the forward of a rank's first micro-batch through its first chunk.
+/// The index after a rank's first forward through its first chunk.
 std::size_t end_of_first_forward(std::span<const Action> actions, const StageMap& stages) {
   for (std::size_t i = 0; i < actions.size(); ++i) {
     const Action& action = actions[i];
@@ -44,8 +44,8 @@ std::size_t end_of_first_forward(std::span<const Action> actions, const StageMap
   return actions.size();
 }
 
-/// The first action behind which a rank computes nothing but the backward of one micro-batch through one of
-/// its chunks: the last thing that it does before the update.
+/// The first action after which a rank computes only the backward of one micro-batch through one chunk, its
+/// last work before the update.
 std::size_t begin_of_last_backward(std::span<const Action> actions, const StageMap& stages) {
   std::size_t first = actions.size();
   const Action* last = nullptr;
@@ -61,7 +61,7 @@ std::size_t begin_of_last_backward(std::span<const Action> actions, const StageM
   return first;
 }
 
-/// Of an action that runs a block, or waits for what its tensor ranks exchange in it; 0 of others.
+/// Time of an action that runs a block, including the exchanges of its tensor ranks; 0 for other actions.
 double block_ms(const StepPrice& price, const Action& action) {
   const bool is_exchange = is_tensor_call(action.kind);
   if (!computes(action.kind) && !is_exchange) return 0;
@@ -69,7 +69,7 @@ double block_ms(const StepPrice& price, const Action& action) {
   return time.compute_ms + (is_exchange ? time.exchange_ms.value_or(0) : 0);
 }
 
-/// When the first rank ran the last of its blocks.
+/// The end of the first rank's last block.
 double end_of_compute(const Timeline& timeline) {
   double end_ms = 0;
   for (const TimelineSpan& span : timeline.spans) {
@@ -79,7 +79,7 @@ double end_of_compute(const Timeline& timeline) {
   return end_ms;
 }
 
-/// The plan of one rank that has no peers: some of its actions, without messages.
+/// A plan of one rank without peers: the given actions, without messages.
 StepPlan alone(const StepPlan& plan, std::span<const Action> actions) {
   StepPlan alone{.mesh = mesh_of(1, 1, 1), .num_units = plan.num_units, .stages = plan.stages};
   RankPlan& rank = alone.ranks.emplace_back();
@@ -129,7 +129,7 @@ LayoutBounds::BlockNeeds LayoutBounds::needs_of(const PlannedJob& layout) const 
       needs.gradient_bytes[static_cast<std::size_t>(action.unit)] = gradients - others;
     }
     if (computes(action.kind)) recomputes = action.kind == ActionKind::kRecompute;
-    // The last stage keeps its last segment, which may begin earlier than that of all stages in one.
+    // The last stage keeps its last segment, which may begin earlier than the last segment of a single stage.
     const bool may_be_kept = action.unit + options.layout.recompute_every >= std::ssize(needs.ms);
     if (action.unit < 0 || (recomputes && may_be_kept)) return;
     const double ms = block_ms(price, action);
@@ -137,7 +137,7 @@ LayoutBounds::BlockNeeds LayoutBounds::needs_of(const PlannedJob& layout) const 
     if (recomputes) needs.recompute_ms[static_cast<std::size_t>(action.unit)] += ms;
   });
   engine->step(batches_without_data(layout.sample), 1, 0.0);
-  // A stage may run the last segment again where this one has kept it.
+  // A stage may run the last segment again, although the single stage kept it.
   const auto every = std::min(static_cast<std::size_t>(options.layout.recompute_every), num_blocks);
   for (std::size_t unit = num_blocks - every; unit < num_blocks; ++unit) {
     needs.kept_bytes[unit] = unit == 0 ? 0 : needs.kept_bytes[unit - 1];
@@ -188,7 +188,7 @@ double LayoutBounds::blocks_ms(const PlannedJob& layout) const {
   const StageMap& cut = cuts_.at({axes.pipeline, axes.chunks});
   const std::vector<double> chunks = chunk_costs(cut, blocks.ms);
   const std::vector<double> recomputed = chunk_costs(cut, blocks.recompute_ms);
-  // Of zb-h1 the gradients of parameters wait.
+  // With zb-h1 the gradients of parameters are delayed.
   const double share = axes.schedule == PipelineSchedule::kZeroBubbleH1 ? 1.0 / 3 : 1.0;
   double longest = 0, before = 0;
   for (std::size_t rank = 0; rank < static_cast<std::size_t>(axes.pipeline); ++rank) {
@@ -215,7 +215,7 @@ Timeline LayoutBounds::simulate(const PlannedJob& layout, const StepPlan& plan, 
                        {.unit_names = names, .of = of, .overlap = cluster_.host.overlap, .labels = false});
 }
 
-/// A chunk keeps less than its blocks where it sends its output away.
+/// A chunk keeps less than its blocks if it sends its output away.
 ChunkBytes LayoutBounds::chunk_bytes(const StageMap& stages, const BlockNeeds& blocks) const {
   ChunkBytes chunks;
   for (int chunk = 0; chunk < stages.num_chunks(); ++chunk) {
@@ -261,7 +261,7 @@ double LayoutBounds::step_ms(const PlannedJob& asked, double pipeline_ms) const 
     return simulate(layout, alone(plan, part),
                     [&](int, const Action& action) { return price.of({}, action); });
   };
-  const auto known_ms = [&](std::span<const Action> part) {  // in pipeline_ms
+  const auto known_ms = [&](std::span<const Action> part) {  // already counted in pipeline_ms
     double sum = 0;
     for (const Action& action : part) sum += block_ms(price, action);
     return sum;
@@ -302,7 +302,7 @@ std::int64_t LayoutBounds::state_bytes(const PlannedJob& layout, ZeroStage zero)
   whole.options.global_batch = layout.options.micro_batch * whole.num_ranks / layout.options.layout.tensor;
   whole.options.hosts = hosts_of(whole.num_ranks, whole.num_ranks);
   whole.options.planning = Planning::kOwnRank;
-  std::int64_t bytes = 0;  // where it is refused, as the layout will be
+  std::int64_t bytes = 0;  // 0 if the engine refuses it, as it will refuse the layout
   try {
     const MemoryStats made = engine_on_meta(whole)->context().allocator->stats();
     bytes = made.current.total() - made.current[MemoryCategory::kHost];

@@ -15,7 +15,7 @@ std::int64_t rounds_of(const EngineOptions& options, int data) {
 
 namespace {
 
-/// Which values of the layout a search may take.
+/// The values of the layout that a search may use.
 class Allowed {
  public:
   Allowed(const PlannedJob& job, const OpenFields& open) : given_(job.options.layout), open_(open) {}
@@ -35,7 +35,7 @@ class Allowed {
   const OpenFields& open_;
 };
 
-/// Layouts with so many stages, which differ in schedule and chunks.
+/// Layouts with `stages` stages, which differ in schedule and chunks.
 std::vector<Layout> pipelines_of(const PlannedJob& job, int stages, const Allowed& allowed) {
   using enum PipelineSchedule;
   const Layout unstaged = job.options.layout.unstaged();
@@ -74,7 +74,7 @@ std::vector<std::int64_t> micro_batches_of(const PlannedJob& job, bool vary) {
   return all;
 }
 
-/// `layout` with each way to recompute.
+/// `layout` with each choice of recompute.
 std::vector<Layout> recomputes_of(const Layout& layout, const Allowed& allowed) {
   const bool is_open = allowed.is_open("recompute_every") && allowed.is_open("recompute");
   std::vector<Layout> all;
@@ -98,7 +98,7 @@ std::vector<ZeroStage> zero_stages_of(int data, const Allowed& allowed) {
   return data > 1 ? std::vector{kNone, kOptimizer, kGradients, kParameters} : std::vector{kNone};
 }
 
-/// True if the layout exchanges on two levels in some way to accumulate, where it is left the choice.
+/// True if some choice of accumulation gives the layout exchanges of two levels, if it may choose.
 bool may_have_two_levels(EngineOptions options, ZeroStage zero, int num_ranks) {
   options.layout.zero = zero;
   options.hosts = hosts_like(options.hosts, num_ranks);
@@ -120,7 +120,7 @@ std::vector<DataSharding> shardings_of(const PlannedJob& layout, int data, const
   return all;
 }
 
-/// Adds the ways to recompute and to shard of a layout whose axes are settled.
+/// Adds the choices of recompute and sharding of a layout whose axes are fixed.
 void add_families(PlannedJob layout, int data, const Allowed& allowed, std::vector<LayoutFamily>& all) {
   const std::vector<DataSharding> shardings = shardings_of(layout, data, allowed);
   layout.options.layout.zero = shardings[0].zero;
@@ -130,7 +130,7 @@ void add_families(PlannedJob layout, int data, const Allowed& allowed, std::vect
   }
 }
 
-/// Adds the layouts of so many tensor ranks and stages.
+/// Adds the layouts with `tensor` tensor ranks and `stages` stages.
 void add_layouts(const PlannedJob& job, int tensor, int stages, const Allowed& allowed,
                  bool varies_micro_batch, std::vector<LayoutFamily>& all) {
   const int data = job.num_ranks / (tensor * stages);

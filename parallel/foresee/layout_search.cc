@@ -23,10 +23,10 @@ constexpr std::size_t kBatch = 16;
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// What is known of the time of a layout, or of a family of them.
+/// The stage of knowledge about a candidate's time.
 enum class Known { kBlocks, kPipeline, kStep, kSimulated, kRoom, kPrice };
 
-/// A family, or a layout of one with one of the ways to accumulate: it takes `ms` or more.
+/// A family, or a layout with one choice of accumulation. It takes at least `ms`.
 struct Candidate {
   double ms = 0;
   Known known = Known::kBlocks;
@@ -34,20 +34,20 @@ struct Candidate {
   PipelineBound pipeline = {};
   PlanPrice price = {};  // with the cut of the bounds
 
-  /// Those with equal times in the order of the layouts, the one that sends less first.
+  /// Orders by time. Equal times are in the order of the layouts, and the one that sends less comes first.
   bool operator<(const Candidate& other) const {
     return std::tie(ms, family, sharding, accumulation, known) <
            std::tie(other.ms, other.family, other.sharding, other.accumulation, other.known);
   }
 };
 
-/// Of a layout: what is known of its ways to accumulate.
+/// State of a layout's choices of accumulation.
 struct LayoutState {
-  std::vector<bool> is_opened, is_closed;  // by way; closed: it does not fit, or the engine refuses it
+  std::vector<bool> is_opened, is_closed;  // by choice; closed: it does not fit, or the engine refuses it
   bool is_found = false, is_too_large = false;
 };
 
-/// What became of a candidate.
+/// The result of advancing a candidate.
 struct Tried {
   std::vector<Candidate> next;
   std::optional<FoundLayout> layout;
@@ -78,7 +78,7 @@ class LayoutSearcher {
     try_all();
     if (found_.best.empty() && found_.num_too_large == 0 && refusal_) std::rethrow_exception(refusal_);
     if (found_.best.empty()) find_closest();
-    // It would fit: something else than memory is missing.
+    // It would fit, so the layouts were refused for another reason than memory.
     if (found_.closest && found_.closest_bytes <= limit_bytes_ && refusal_) std::rethrow_exception(refusal_);
     return std::move(found_);
   }
@@ -88,11 +88,11 @@ class LayoutSearcher {
     return accumulation_choices(layout.options, options_.open, layout.num_ranks);
   }
 
-  /// A layout with a way to accumulate.
+  /// A layout with a choice of accumulation.
   struct Way {
     PlannedJob job;
-    std::int64_t limit = 0;    // as training has it
-    bool needs_least = false;  // of all ways
+    std::int64_t limit = 0;    // as in training
+    bool needs_least = false;  // of all choices
   };
 
   Way way_of(PlannedJob layout, std::size_t accumulation) const {
@@ -108,9 +108,9 @@ class LayoutSearcher {
     return way_of(families_[candidate.family].layout(candidate.sharding), candidate.accumulation);
   }
 
-  /// Nothing where a rank needs more than the limit, or the engine has no such layout. Where the fastest cut
-  /// into stages needs more, and so do the other ways to accumulate, `way` gets the fastest one that fits,
-  /// and of the ways the first that fits with it, as training has it.
+  /// The predicted peak, or empty if a rank needs more than the limit or the engine has no such layout. If
+  /// the layout does not fit with its fastest cut into stages, nor with another choice of accumulation, sets
+  /// `way` as training would: to the fastest cut that fits, and the first choice that fits with it.
   std::optional<std::int64_t> peak_within(Way& way) const {
     const PlannedJob uncut = way.job;
     const auto predict = [&] {
@@ -122,7 +122,7 @@ class LayoutSearcher {
     if (!prediction && way.needs_least && axes.pipeline > 1 && axes.cut.empty()) {
       const PlannedJob fastest = bounds_.with_cut(uncut);
       const PlannedJob brief = short_step(fastest, 2 * axes.pipeline, Shortened::kNoLonger);
-      if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // in less time
+      if (!likely_cut_within_memory(brief, costs_, limit_bytes_)) return std::nullopt;  // faster
       const auto found = likely_cut_within_memory(fastest, costs_, limit_bytes_);
       if (!found) return std::nullopt;
       PlannedJob cut = uncut;
@@ -137,7 +137,7 @@ class LayoutSearcher {
     return prediction->memory.device_peak;
   }
 
-  /// What the best of them must be faster than.
+  /// A candidate must be faster than this to be among the best.
   double limit_ms() const {
     return found_.best.size() < options_.most ? kNoLimit : found_.best.back().price.step_ms;
   }
@@ -146,7 +146,7 @@ class LayoutSearcher {
     return price_layout(bounds_.with_cut(layout), cluster_, device_);
   }
 
-  /// True if a bound leaves open whether the layout is among the best.
+  /// True if, by its bound, the layout may be among the best.
   bool may_be_best(const Candidate& candidate) const {
     const double share = candidate.known == Known::kPrice ? 1.0 : kSureShare;
     return share * candidate.ms < limit_ms();
@@ -159,7 +159,7 @@ class LayoutSearcher {
       layout.pipeline = bounds_.pipeline(families_[family.family].job);
       layout.ms = std::max(layout.ms, layout.pipeline.ms);
     } catch (const Error& error) {
-      if (!is_refusal(error)) throw;  // the others may have what its first layout lacks
+      if (!is_refusal(error)) throw;  // other shardings may have what the first one lacks
     }
     Tried tried;
     for (; layout.sharding < families_[family.family].shardings.size(); ++layout.sharding) {
@@ -195,7 +195,7 @@ class LayoutSearcher {
     return known_now(candidate, Known::kRoom, candidate.ms);
   }
 
-  /// It takes less time than the memory to the byte, which only those need that are among the best with it.
+  /// A simulation is faster than an exact memory prediction, which only layouts among the best then need.
   Tried price(Candidate candidate) const {
     candidate.price = price_of(way_of(candidate).job);
     candidate.ms = candidate.price.step_ms;
@@ -212,7 +212,7 @@ class LayoutSearcher {
     return {.layout = FoundLayout{.job = std::move(way.job), .price = price, .peak_bytes = *peak}};
   }
 
-  /// Of threads: changes nothing.
+  /// Called by threads; changes nothing.
   Tried advance(const Candidate& candidate) const {
     try {
       switch (candidate.known) {
@@ -235,7 +235,7 @@ class LayoutSearcher {
     return {};
   }
 
-  /// Of twins the simpler one is kept. False where the layout has none.
+  /// Keeps the simpler of two twins. Returns false if the layout has no twin.
   bool replaces_twin(const FoundLayout& layout) {
     const auto twin =
         std::ranges::find_if(found_.best, [&](const FoundLayout& other) { return are_twins(layout, other); });
@@ -244,13 +244,13 @@ class LayoutSearcher {
     return true;
   }
 
-  /// What became of it counts for the layout once it is found, or none of its ways to accumulate is open.
+  /// Counts the layout once it is found, or once none of its choices of accumulation is open.
   void add(const Candidate& candidate, Tried tried) {
     for (Candidate& next : tried.next) candidates_.insert(std::move(next));
     if (tried.failure) note_refusal(tried.failure);
     if (!tried.failure && !tried.is_too_large && !tried.layout) return;
     LayoutState& state = states_[{candidate.family, candidate.sharding}];
-    if (state.is_found) return;  // with a faster way
+    if (state.is_found) return;  // with a faster choice
     state.is_too_large |= tried.is_too_large;
     if (tried.layout) {
       state.is_found = true;
@@ -261,10 +261,10 @@ class LayoutSearcher {
     }
   }
 
-  /// [Note: ways to accumulate] A way that keeps less of a step sends more, and takes longer (at most 1 %
-  /// less was seen, where ranks have unequally many micro-batches): it is tried once those that keep the same
-  /// and more do not fit. Of the two that keep one of parameters and gradients either may be the faster one.
-  /// False where none is open.
+  /// [Note: ways to accumulate] A choice that keeps less of a step sends more, and takes longer (at most 1 %
+  /// less was seen, if ranks have unequal numbers of micro-batches). So it is tried once the choices that
+  /// keep the same and more do not fit. Of the two choices that keep either parameters or gradients, either
+  /// may be the faster one. Returns false if no choice is open.
   bool open_next_ways(const Candidate& candidate, LayoutState& state) {
     const std::vector<EngineOptions> choices =
         choices_of(families_[candidate.family].layout(candidate.sharding));
@@ -294,8 +294,8 @@ class LayoutSearcher {
     if (found_.best.size() > options_.most) found_.best.pop_back();
   }
 
-  /// The engine refuses some combinations, and a cluster may lack what one needs: only if none is left does
-  /// the user have to know.
+  /// The engine refuses some combinations, and a cluster may lack what one needs. The user only needs to see
+  /// the error if no layout is left.
   void note_refusal(const std::exception_ptr& failure) {
     try {
       std::rethrow_exception(failure);
@@ -325,13 +325,13 @@ class LayoutSearcher {
     while (batch.size() < kBatch && !candidates_.empty()) {
       if (kSureShare * candidates_.begin()->ms >= limit_ms()) break;
       Candidate first = candidates_.extract(candidates_.begin()).value();
-      if (may_be_best(first) && !is_found(first)) batch.push_back(std::move(first));  // the limit only sinks
+      if (may_be_best(first) && !is_found(first)) batch.push_back(std::move(first));  // the limit only falls
     }
     return batch;
   }
 
-  /// [Note: search by threads] Of those that may be fastest a batch at a time goes a step further, by several
-  /// threads, and is then taken in its order. So what is found, and what is counted, does not depend on the
+  /// [Note: search by threads] Several threads advance a batch of the candidates that may be fastest. The
+  /// results are then added in the batch's order, so neither the found layouts nor the counts depend on the
   /// number of threads.
   void try_all() {
     for (std::vector<Candidate> batch = next_batch(); !batch.empty(); batch = next_batch()) {
@@ -342,7 +342,8 @@ class LayoutSearcher {
     }
   }
 
-  /// Notes the layout that needs least; one that fits all the same, as its cut was not likely to, is found.
+  /// Stores the layout that needs least. If it fits after all, with a cut that seemed unlikely, adds it to
+  /// the found ones.
   void find_closest() {
     const ClosestLayout closest = closest_layout(families_, costs_, options_.open, options_.check);
     if (!closest.job) return;
@@ -371,13 +372,13 @@ class LayoutSearcher {
   const ClusterDevice& device_;
   const std::int64_t limit_bytes_;
   const LayoutSearchOptions& options_;
-  std::vector<double> costs_;  // of each block, for cuts
+  std::vector<double> costs_;  // per block, for cuts
   LayoutBounds bounds_;
   std::vector<LayoutFamily> families_;
   std::set<Candidate> candidates_;
   std::map<std::pair<std::size_t, std::size_t>, LayoutState> states_;  // by family and sharding
   FoundLayouts found_;
-  std::exception_ptr refusal_;  // the last
+  std::exception_ptr refusal_;  // the last refusal
 };
 
 }  // namespace

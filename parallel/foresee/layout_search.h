@@ -1,15 +1,18 @@
-// The fastest layouts of a job on a cluster, among those that fit into a rank's memory.
+// The fastest layouts of a job on a cluster, among the ones that fit into a rank's memory.
 //
 // [Note: search of layouts] Every combination of tensor ranks (with and without a shared sequence), pipeline
-// stages, schedule and chunks, ZeRO stage, recompute and exchange is a candidate; the rest of the ranks is
-// data ranks, which need not divide the micro-batches. None changes a bit of the results; micro-batches do,
-// and vary only where they may. GPipe is left out: 1F1B takes its time with less memory. The search goes on
-// with the candidate that may be fastest, and finds one more thing about it ([Note: bounds of layouts]); it
-// ends where no candidate can be faster than the last of the best. What surely does not fit is left out on
-// the way. Of what is left the step is simulated ([Note: folded plans]), and if that is fast enough, the
-// memory predicted to the byte. Each layout accumulates in the fastest way that fits. Layouts of equal time
-// and memory that differ in nothing but how they recompute and share with data ranks are one: the simplest.
-// Stages that do not fit as they are cut are cut as training would ([Note: search of cuts]).
+// stages, schedule and chunks, ZeRO stage, recompute and exchange is a candidate. The remaining ranks are
+// data ranks, which need not divide the micro-batches. No candidate changes a bit of the results, except for
+// the micro-batch, which varies only if the options allow it. GPipe is left out: 1F1B takes the same time
+// with less memory.
+//
+// The search repeatedly takes the candidate that may be fastest and computes its next bound ([Note: bounds of
+// layouts]). It ends when no candidate can be faster than the last of the best. Candidates that surely do not
+// fit are dropped on the way. For the others the step is simulated ([Note: folded plans]), and if it is fast
+// enough, the memory is predicted to the byte. Each layout accumulates in the fastest way that fits. Layouts
+// with equal time and memory that differ only in recompute and in sharing with data ranks count as one: the
+// simplest. Stages that do not fit with their cut are cut as training would cut them ([Note: search of
+// cuts]).
 #pragma once
 
 #include <functional>
@@ -22,26 +25,26 @@
 
 namespace trireme {
 
-/// Of a search that goes on.
+/// Progress of a running search.
 struct SearchProgress {
-  std::size_t num_open = 0;  // layouts and families of them that may still be among the best
-  double open_ms = 0;        // none of them takes less
+  std::size_t num_open = 0;  // layouts and families that may still be among the best
+  double open_ms = 0;        // lower bound of their times
   int num_timed = 0, num_too_large = 0;
-  double best_ms = 0;  // 0: none was found yet
+  double best_ms = 0;  // 0: none found yet
 };
 
 struct LayoutSearchOptions {
-  std::size_t most = 10;            // layouts to find
+  std::size_t most = 10;            // number of layouts to find
   bool varies_micro_batch = false;  // changes the results: sums are rounded differently
-  // Ways to accumulate may use the whole limit, which the job has named; else those that keep more than they
-  // must leave an eighth of it.
+  // True: the job sets the limit, and choices of accumulation may use all of it. False: choices that keep
+  // more than necessary may use up to 7/8 of it.
   bool uses_whole_limit = false;
-  OpenFields open = searched_fields();  // of the layout; the job's values of the others are kept
-  int threads = 1;                      // that search: see [Note: search by threads]
-  /// Throws Error(kInvalidInput) for a layout that the caller would not run; null: runs all. Called by
+  OpenFields open = searched_fields();  // fields to search; the job's values of the others are kept
+  int threads = 1;                      // search threads: see [Note: search by threads]
+  /// Throws Error(kInvalidInput) for a layout that the caller would refuse; null: accepts all. Called by
   /// several threads at once.
   std::function<void(const EngineOptions&)> check;
-  std::function<void(const SearchProgress&)> on_progress;  // called now and then; null: not at all
+  std::function<void(const SearchProgress&)> on_progress;  // called from time to time; may be null
 };
 
 struct FoundLayout {
@@ -53,12 +56,13 @@ struct FoundLayout {
 struct FoundLayouts {
   std::vector<FoundLayout> best;  // fastest first
   int num_candidates = 0, num_too_large = 0, num_refused = 0, num_timed = 0;
-  /// Where none fits, the one that needs least.
+  /// If none fits, the one that needs the least memory.
   std::optional<PlannedJob> closest;
   std::int64_t closest_bytes = 0;
 };
 
-/// Of a job on `job.num_ranks` ranks, each with `limit_bytes`. Throws Error(kInvalidInput) as price_plan().
+/// Searches layouts of a job on `job.num_ranks` ranks, each with `limit_bytes`. Throws Error(kInvalidInput)
+/// as price_plan() does.
 FoundLayouts search_layouts(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device,
                             std::int64_t limit_bytes, const LayoutSearchOptions& options);
 

@@ -1,15 +1,16 @@
-// Layouts that a search finds apart and that are one to its reader.
+// Layouts with different fields but the same effect.
 #pragma once
 
 #include "parallel/foresee/layout_search.h"
 
 namespace trireme {
 
-/// True of layouts that recompute or share with data ranks in another way, to no effect: a model may have
-/// nothing to recompute selectively, and gradients that are kept whole all the same leave ZeRO-2 nothing.
+/// True for layouts that differ only in recompute and in sharing with data ranks, without effect. For
+/// example, a model may have nothing to recompute selectively, and ZeRO-2 has nothing to shard if gradients
+/// are kept whole.
 bool are_twins(const FoundLayout& a, const FoundLayout& b);
 
-/// Of twins: true if `a` recomputes and shares less than `b`.
+/// For twins: true if `a` recomputes and shards less than `b`.
 bool is_simpler(const Layout& a, const Layout& b);
 
 }  // namespace trireme

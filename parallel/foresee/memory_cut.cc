@@ -48,7 +48,7 @@ class Search {
   }
 
  private:
-  /// Asked once for each stage and kinds of its blocks.
+  /// Computed once for each stage and the kinds of its blocks.
   std::int64_t bytes_of(const StageMap& cut, int stage) {
     std::vector<int> key{stage};
     for (int chunk = stage; chunk < cut.num_chunks(); chunk += counts_.pipeline) {
@@ -61,8 +61,8 @@ class Search {
     return bytes_[key] = question_.bytes(cut, stage);
   }
 
-  /// Refuses the longest chunk of a stage that is too large; if it is the only one, the shortest part of it
-  /// with which the stage still is.
+  /// Refuses the longest chunk of a stage that is too large. If the stage has only one chunk, refuses the
+  /// shortest part of it with which the stage is still too large.
   void refuse(const StageMap& cut, int stage) {
     int chunk = stage;
     for (int other = stage; other < cut.num_chunks(); other += counts_.pipeline) {
@@ -79,7 +79,8 @@ class Search {
   }
 
   static int length_of(const StageMap& cut, int chunk) { return cut.end_unit(chunk) - cut.first_unit(chunk); }
-  /// The chunk's first `length` blocks, of the last chunk the last ones; a neighbour takes the others.
+  /// Cuts a chunk to its first `length` blocks, or the last chunk to its last ones; a neighbour takes the
+  /// others.
   static StageMap with_length(StageMap cut, int chunk, int length) {
     const bool is_last = chunk + 1 == cut.num_chunks();
     cut.bounds[static_cast<std::size_t>(is_last ? chunk : chunk + 1)] =
@@ -87,7 +88,7 @@ class Search {
     return cut;
   }
 
-  /// With all ranges of the same kinds of blocks, and all that hold one of them.
+  /// Also refuses all ranges of the same kinds of blocks, and all ranges that contain one of them.
   void refuse_range(int chunk, int first, int last) {
     std::vector<int>& too_long = too_long_[static_cast<std::size_t>(chunk)];
     const auto kinds = question_.kinds.begin();
@@ -101,7 +102,7 @@ class Search {
 
   const CutQuestion& question_;
   const StageCounts counts_;
-  std::vector<std::vector<int>> too_long_;  // [chunk][first block] the first end that is refused
+  std::vector<std::vector<int>> too_long_;  // [chunk][first block]: the first refused end
   std::map<std::vector<int>, std::int64_t> bytes_;
 };
 
@@ -118,7 +119,7 @@ std::int64_t bytes_of_stage(PlannedJob job, const StageMap& cut, int stage) {
   return most;
 }
 
-/// About `job`, which outlives it.
+/// The search for a cut of `job`, which outlives it.
 CutQuestion question_of(const PlannedJob& job, const std::vector<double>& costs, std::int64_t limit_bytes) {
   return {.costs = costs,
           .pipeline = job.options.layout.pipeline,

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// What a backend does beside the ops of its table, as structs of arguments like theirs.
+// Operations of a backend that are not in its table, as structs of arguments like the ops' structs.
 struct FillZero {
   static constexpr const char* kName = "fill_zero";
   TensorView dst;
@@ -48,7 +48,7 @@ std::string describe(const Shape& shape) {
 
 // "bf16 2 x [8192,768]", "bf16 NT [8192,768] [2304,768]".
 std::string describe_operands(auto args) {
-  std::vector<std::pair<std::string, int>> shapes;  // equal ones that follow each other once
+  std::vector<std::pair<std::string, int>> shapes;  // consecutive equal shapes, with their count
   visit_views(args, [&shapes](const auto& view, ViewUse use) {
     if (!view.defined() || (!shapes.empty() && (use == ViewUse::kWrite || view.shape.rank() < 2))) return;
     const std::string shape = describe(view.shape);
@@ -94,7 +94,7 @@ std::string describe_problem(Args args) {
 }
 
 BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorView)>& fill) {
-  std::map<const void*, std::int64_t> bytes;  // of what was recorded, by where it lies
+  std::map<const void*, std::int64_t> bytes;  // size of each recorded buffer, by address
   visit_views(args, [&](const auto& view, ViewUse) {
     if (view.defined()) bytes[view.data] = std::max(bytes[view.data], bytes_of(view));
   });
@@ -113,7 +113,7 @@ BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorVie
   return [&ctx, args, memory] { run(ctx, args); };
 }
 
-// The stream of the meta device, which has none, is the list of calls.
+// The meta device has no streams, so `stream` points to the list of calls.
 using Recorder = std::vector<OpCall>;
 
 template <class Args>
@@ -148,7 +148,7 @@ StepCalls record_step(const PlannedJob& job, int rank) {
   recorded.options.backend = &backend;
   const std::unique_ptr<Engine> engine = engine_on_meta(recorded, rank);
   auto& calls = *static_cast<Recorder*>(engine->context().exec.stream);
-  calls.clear();  // of the engine's making
+  calls.clear();  // calls made while the engine was created
   std::size_t num_known = 0;
   const std::vector<Action>& actions =
       engine->plan().ranks[static_cast<std::size_t>(engine->communicator().rank())].actions;

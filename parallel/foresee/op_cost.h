@@ -1,4 +1,4 @@
-// The least that a call of the operator table costs, whatever kernel computes it: bytes and arithmetic.
+// The minimum cost of a call of the operator table, for any kernel: bytes and arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,12 @@
 
 namespace trireme {
 
-/// The units that multiply, by how fast a card has them. kThreeTf32: fp32 as three products of tf32.
+/// Arithmetic units, by their rate on a card. kThreeTf32: fp32 as three products of tf32.
 enum class Arithmetic : std::uint8_t { kNone, kFp32, kThreeTf32, kTf32, kSixteenBit, kFp8 };
 inline constexpr int kNumArithmetics = static_cast<int>(Arithmetic::kFp8) + 1;
 
-/// Bytes count each tensor once for reading and once for writing, as ViewUse says. Operations are those of
-/// matrix products, convolutions and attention; all else counts as none, as memory is slower.
+/// Bytes count each tensor once when read and once when written, according to ViewUse. Operations are counted
+/// for matrix products, convolutions and attention; other ops count as zero, because memory limits them.
 struct OpCost {
   double bytes = 0.0;
   double operations = 0.0;
@@ -47,17 +47,17 @@ inline double operations_of(const ProductSumArgs& args) {
   const auto inner = static_cast<std::int64_t>(args.products.size()) * args.products.front().a.shape[1];
   return 2.0 * static_cast<double>(args.d.num_elems()) * static_cast<double>(inner);
 }
-/// Two products over the context for each element of the output; causal: half of it.
+/// Two products over the context per element of the output; causal: half of it.
 inline double operations_of(const AttentionFwdArgs& args) {
   const double pairs = 4.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
   return args.causal ? pairs / 2 : pairs;
 }
-/// Five products in place of two: the scores again, then the gradients of probabilities, q, k and v.
+/// Five products instead of two: the scores again, then the gradients of probabilities, q, k and v.
 inline double operations_of(const AttentionBwdArgs& args) {
   const double pairs = 10.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
   return args.causal ? pairs / 2 : pairs;
 }
-// The weights that an output channel reads, for each element of y or its gradient.
+// Each element of y, or of its gradient, uses the weights of one output channel.
 inline double conv_operations(const ConstTensorView& y, const ConstTensorView& weight) {
   return 2.0 * static_cast<double>(y.num_elems()) * static_cast<double>(weight.num_elems() / weight.shape[0]);
 }
@@ -81,7 +81,7 @@ inline std::int64_t bytes_moved(ViewUse use, std::int64_t bytes, std::int64_t wr
   return use == ViewUse::kReadTwice || use == ViewUse::kUpdate ? 2 * bytes : bytes;
 }
 
-/// The first that visit_views() visits: it names the size of the call and the dtype of what it multiplies.
+/// The first operand that visit_views() visits: it gives the size of the call and the dtype of its products.
 template <class Args>
 ConstTensorView first_operand(Args args) {
   ConstTensorView first;
@@ -91,7 +91,7 @@ ConstTensorView first_operand(Args args) {
   return first;
 }
 
-/// Takes the arguments by value: visit_views() wants them so.
+/// Takes the arguments by value, as visit_views() requires.
 template <class Args>
 OpCost cost_of(Args args) {
   std::int64_t written = 0, moved = 0;

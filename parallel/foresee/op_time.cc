@@ -41,7 +41,7 @@ std::string kernel_of(const OpShape& shape) {
 }
 
 double OpTimes::peak(Arithmetic arithmetic, DType dtype) const {
-  // A device without units for tf32 makes these products in fp32.
+  // A device without tf32 units computes these products in fp32.
   if (arithmetic == Arithmetic::kThreeTf32 && device_.peak_tflops.contains("tf32")) {
     return std::max(peak(Arithmetic::kFp32, dtype), peak(Arithmetic::kTf32, dtype) / 3);
   }

@@ -1,4 +1,4 @@
-// Seconds of an operator on a device of a cluster: by its data sheet, and by calls that were measured.
+// Seconds of an operator on a device of a cluster, from its data sheet and from measured calls.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace trireme {
 
-/// The parts of a call that its time depends on.
+/// The properties of a call that determine its time.
 struct OpShape {
   std::string_view op;  // Args::kName
   DType dtype = DType::kFloat32;
   OpCost cost;
-  double m = 0, n = 0, k = 0;  // of a product [m, k] x [k, n]; else 0
+  double m = 0, n = 0, k = 0;  // product [m, k] x [k, n]; else 0
   bool transpose_a = false, transpose_b = false;
-  bool activates = false;  // the product's epilogue
+  bool activates = false;  // in the product's epilogue
 };
 
 template <class Args>
@@ -30,7 +30,7 @@ OpShape shape_of(Args args) {
     shape.n = static_cast<double>(args.d.shape[1]);
     shape.k = static_cast<double>(args.a.shape[shape.transpose_a ? 0 : 1]);
   } else if constexpr (std::is_same_v<Args, ProductSumArgs>) {
-    // As products one after the other: by their rate, and by what calls of matmul took.
+    // Treated as consecutive products, with the rate and the measured times of matmul.
     shape.op = MatmulArgs::kName;
     shape.dtype = args.products[0].a.dtype;
     shape.transpose_b = args.transpose_b == Transpose::kYes;
@@ -41,16 +41,16 @@ OpShape shape_of(Args args) {
   return shape;
 }
 
-/// "matmul bf16 NT", "gelu fp32": calls of one kernel, which differ in size alone.
+/// "matmul bf16 NT", "gelu fp32": calls of one kernel, which differ only in size.
 std::string kernel_of(const OpShape& shape);
 
 /// [Note: time of an operator] The longer of the time for its operations, as in [Note: rate of a product],
-/// and for its bytes at the memory's rate, after a launch. Where calls of the same kernel were measured, this
-/// is multiplied by what they took over what it says of them: the mean of the logarithms, weighted by
-/// nearness in the logarithms of bytes and operations. A measured call has its measured time.
+/// and of the time for its bytes at the memory's rate, after a launch. If calls of the same kernel were
+/// measured, this is multiplied by their ratio of measured to computed time: the mean of the logarithms,
+/// weighted by nearness in the logarithms of bytes and operations. A measured call has its measured time.
 class OpTimes {
  public:
-  /// Keeps references to both, which must live longer.
+  /// Keeps references to both arguments, which must outlive this.
   OpTimes(const Cluster& cluster, const ClusterDevice& device) : cluster_(cluster), device_(device) {}
 
   /// Throws Error(kInvalidInput) for a product of a dtype without a peak.

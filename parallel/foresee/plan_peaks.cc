@@ -6,8 +6,8 @@
 namespace trireme {
 namespace {
 
-/// Of the gradients of a chunk that ran so many backwards of `all`. With the last of them they are exchanged,
-/// and what is left of them is not counted.
+/// The number of gradient sums of a chunk after `num_backward` of `all` backwards. The last backward starts
+/// their exchange, so what remains then is not counted.
 int num_sums(std::int64_t num_backward, std::int64_t all, int leaves_of_each, Reduction reduction) {
   if (num_backward == all) return 0;
   if (reduction != Reduction::kCanonical) return num_backward > 0 ? 1 : 0;

@@ -20,7 +20,7 @@ double peak_of(const PlannedJob& job, const Cluster& cluster, const ClusterDevic
 
 namespace {
 
-/// By time, ranks that begin to compute, less those that end.
+/// Changes of the number of computing ranks, by time.
 std::map<double, double> changes_of_busy(const Timeline& alone, const std::vector<double>& weights) {
   std::map<double, double> changes;
   for (const TimelineSpan& span : alone.spans) {
@@ -32,13 +32,14 @@ std::map<double, double> changes_of_busy(const Timeline& alone, const std::vecto
   return changes;
 }
 
-/// [Note: shared cores] Where the ranks of a node have more threads than there are cores, those that compute
-/// share these equally, and a rank that waits takes `waiting_share` of a core. So at each moment all that
-/// compute go slower by one factor, and what happens keeps its order: the timeline of ranks with cores of
-/// their own, stretched moment by moment, is that of these. Nodes have equal shares.
+/// [Note: shared cores] If the ranks of a node have more threads than there are cores, the ranks that compute
+/// share the cores equally, and a rank that waits takes `waiting_share` of a core. At each moment, therefore,
+/// all computing ranks slow down by one factor, and the order of events stays the same. So the timeline of
+/// ranks with their own cores is computed first, and then stretched moment by moment. Nodes have equal
+/// shares.
 ///
-/// Returns its length in milliseconds, or that of `alone` where each rank has its cores. `weights`: the ranks
-/// that each rank of the timeline stands for; empty: 1.
+/// Returns the stretched length in milliseconds; the length of `alone` if each rank has its own cores.
+/// `weights`: the number of ranks that each rank of the timeline represents; empty: 1.
 double on_shared_cores_ms(const Timeline& alone, const std::vector<double>& weights, const PlannedJob& job,
                           const Cluster& cluster, const ClusterDevice& device) {
   const double threads = std::max(device.threads, 1.0), cores = cluster.host.cores;
@@ -55,10 +56,10 @@ double on_shared_cores_ms(const Timeline& alone, const std::vector<double>& weig
   return stretched;
 }
 
-/// `weights` as of on_shared_cores_ms().
+/// `weights` as in on_shared_cores_ms().
 PlanPrice price(const PlannedJob& job, const StepPlan& plan, const std::vector<double>& weights,
                 const Cluster& cluster, const ClusterDevice& device, KeepTimeline keep) {
-  const double peak = peak_of(job, cluster, device);  // first: it refuses a precision
+  const double peak = peak_of(job, cluster, device);  // first, because it refuses a precision
   const StepPrice price(job, cluster, device);
   ActionTimes times{
       .unit_names = {}, .of = {}, .overlap = cluster.host.overlap, .labels = keep == KeepTimeline::kYes};

@@ -28,16 +28,16 @@ bool brings_parameters(ActionKind kind) {
   return kind == ActionKind::kGather || kind == ActionKind::kGatherInHost;
 }
 
-/// The norm and the clipping need all gradients, and all norms.
+/// True for actions of the norm, the clipping and the update of the whole model: they need all exchanges.
 bool needs_all_exchanges(ActionKind kind) {
   return traits(kind).spent == TimeSpent::kUpdate && traits(kind).unit == Takes::kNo;
 }
 
-/// One exchange over a group, once for all of its ranks.
+/// One exchange over a group, shared by all of its ranks.
 struct GroupExchange {
-  std::vector<std::tuple<int, Action>> posted;  // by which ranks
+  std::vector<std::tuple<int, Action>> posted;  // ranks that have posted it
   double last_post = 0.0, duration = 0.0;
-  std::optional<double> end;  // once all have posted it
+  std::optional<double> end;  // set once all have posted it
 };
 
 class PlanSimulator {
@@ -53,7 +53,8 @@ class PlanSimulator {
     bool moved = true;
     while (moved) {
       moved = false;
-      // An action each: ranks that do the same stay abreast, and none takes a wire long before the others.
+      // One action per rank and turn: identical ranks stay in step, and none occupies a link long before the
+      // others.
       for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
         if (!done(rank) && run_next(static_cast<int>(rank))) moved = true;
       }
@@ -66,7 +67,7 @@ class PlanSimulator {
  private:
   using Link = std::tuple<int, int, Channel>;     // from, to
   using Message = std::tuple<Channel, int, int>;  // unit, micro-batch
-  using Group = std::tuple<Scope, int>;           // its first rank
+  using Group = std::tuple<Scope, int>;           // first rank of the group
   struct Pending {
     const GroupExchange* exchange;
     int unit;
@@ -75,9 +76,9 @@ class PlanSimulator {
   struct Rank {
     std::size_t next = 0;
     double now = 0.0;
-    double data_free = 0.0, tensor_free = 0.0;  // when an exchange over the axis can begin
+    double data_free = 0.0, tensor_free = 0.0;  // time at which an exchange over the axis can begin
     double& wire_free(Scope scope) { return scope == Scope::kTensor ? tensor_free : data_free; }
-    std::map<Message, std::pair<Link, std::size_t>> receives;  // in flight: which message of which channel
+    std::map<Message, std::pair<Link, std::size_t>> receives;  // in flight: index of the message on its link
     std::vector<std::pair<Link, std::size_t>> tied_receives;
     std::vector<Pending> pending;
     std::map<Scope, std::size_t> num_posted;
@@ -93,7 +94,7 @@ class PlanSimulator {
     return arrived[message.second];
   }
 
-  /// When all that an action needs is there; empty: not known yet.
+  /// The time at which all inputs of an action are available; empty: not yet known.
   std::optional<double> ready(Rank& rank, const Action& action) {
     const Message wanted{traits(action.kind).takes_from, action.unit, action.micro_batch};
     const auto found = rank.receives.find(wanted);
@@ -148,7 +149,7 @@ class PlanSimulator {
     return true;
   }
 
-  /// What a rank computes for an exchange.
+  /// The computation of a rank for an exchange.
   void prepare(int rank, const Action& action, double ms) {
     Rank& state = ranks_[static_cast<std::size_t>(rank)];
     add_span(rank, action, state.now, state.now + ms, TimeSpent::kUpdate);
@@ -249,7 +250,7 @@ class PlanSimulator {
     return true;
   }
 
-  // Ranks that all stand before a collective of all go on together.
+  // If all ranks have reached a collective of all ranks, they pass it together.
   bool meet() {
     double last = 0.0, exchange_ms = 0.0;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -283,7 +284,7 @@ class PlanSimulator {
   const ActionTimes& times_;
   const ActionSpans spans_;
   std::vector<Rank> ranks_;
-  std::map<Link, std::vector<double>> arrivals_;  // of each message, in the order sent
+  std::map<Link, std::vector<double>> arrivals_;  // by message, in the order sent
   std::map<Link, std::size_t> num_receives_;
   std::map<Group, std::deque<GroupExchange>> exchanges_;
   Timeline timeline_;

@@ -1,5 +1,5 @@
-// Simulates the time of a plan from given times of its actions: the one simulator behind timelines
-// (`trireme plan --timeline`) and step times (`--cluster`).
+// Simulates a plan in time, given the times of its actions. It is the only simulator, for timelines (`trireme
+// plan --timeline`) and for step times (`--cluster`).
 #pragma once
 
 #include <functional>
@@ -14,36 +14,37 @@ namespace trireme {
 
 struct PlanTimes {
   std::vector<BlockTime> blocks;  // by unit
-  double send_ms = 0.0;           // from a send until the peer has it
-  double weight_share = 0.5;      // of a backward: the parameters' gradient, where it runs on its own
+  double send_ms = 0.0;           // from a send until it arrives
+  double weight_share = 0.5;      // share of a backward for the parameters' gradient, if it runs separately
 };
 
-/// Plays a validated plan of all ranks: forwards, recomputes and backwards take the times of their blocks,
-/// sends arrive later, and collectives over all ranks (loss, norm, update) wait for the last of them. The
-/// rest takes no time: exchanges of a stage overlap the work of its ranks. A span an action that takes time.
+/// Plays a validated plan of all ranks. Forwards, recomputes and backwards take the times of their blocks,
+/// sends arrive later, and collectives over all ranks (loss, norm, update) wait for the last rank. Other
+/// actions take no time: exchanges of a stage overlap the work of its ranks. Every action that takes time
+/// makes one span.
 ///
-/// Throws Error(kInvalidInput) when the plan blocks, naming the ranks and actions.
+/// Throws Error(kInvalidInput) if the plan blocks, naming ranks and actions.
 Timeline simulate_plan(const StepPlan& plan, const PlanTimes& times);
 
-/// Of one action of a rank.
+/// The time of one action of a rank.
 struct ActionTime {
   double compute_ms = 0.0;  // of the rank, before it sends
   std::optional<double>
-      exchange_ms;  // of the wire, once all ranks of the group are there; none: not simulated
+      exchange_ms;  // on the link, once all ranks of the group have posted; empty: not simulated
 };
 
 struct ActionTimes {
   std::vector<std::string> unit_names;
   std::function<ActionTime(int rank, const Action& action)> of;
-  double overlap = 1.0;  // share of an exchange over the data axis that passes beside the rank's work
-  bool labels = true;    // of spans: they take longer than all else where there are many ranks
+  double overlap = 1.0;  // share of an exchange over the data axis that overlaps the rank's work
+  bool labels = true;    // make labels of spans; with many ranks they take most of the time
 };
 
-/// The same with a time for every action. Exchanges over the data axis begin when the last rank of the group
-/// has posted them and none before them is under way, one after the other; a block waits for its gathered
-/// parameters, the update and the end of the step for all of them. Sums over the tensor axis, losses and
-/// norms wait for all ranks of their group, and for no exchange over the data axis: each axis has a
-/// communicator of its own. That both may pass one link is left out.
+/// The same with a time for every action. Exchanges over the data axis run one after the other. Each begins
+/// when the last rank of the group has posted it and the previous one has ended. A block waits for its
+/// gathered parameters; the update and the end of the step wait for all exchanges. Sums over the tensor axis,
+/// losses and norms wait for all ranks of their group, but for no exchange over the data axis, because each
+/// axis has its own communicator. Contention of both axes on one link is not modelled.
 Timeline simulate_plan(const StepPlan& plan, const ActionTimes& times);
 
 }  // namespace trireme

@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// Collects the peaks of a step action by action: the allocator's measurement starts anew after each, and the
-// peaks of the step are put together from theirs.
+// Collects the peaks of a step action by action. The allocator's peaks are reset after each action, and the
+// peaks of the step are computed from the peaks of its actions.
 class NeedRecorder {
  public:
   NeedRecorder(Allocator& allocator, const MeshGroups& groups)
@@ -54,7 +54,7 @@ class NeedRecorder {
   std::vector<ActionNeed> needs_;
 };
 
-// The calls of all groups that a rank speaks in.
+// The calls of all groups of a rank.
 std::vector<RecordedCall> calls_of(const MeshGroups& groups) {
   std::vector<RecordedCall> all;
   for (const Communicator* comm : groups.all()) {
@@ -107,7 +107,7 @@ StepPrediction play_step(Engine& engine, const SampleSpec& sample) {
   return prediction;
 }
 
-/// The sums that a data rank keeps after each of its micro-batches: [Note: canonical reduction].
+/// The number of sums that a data rank keeps after each of its micro-batches: [Note: canonical reduction].
 std::vector<std::size_t> kept_sums(const BatchLayout& batch, int rank) {
   std::vector<std::size_t> kept;
   ReductionStack stack;
@@ -118,12 +118,12 @@ std::vector<std::size_t> kept_sums(const BatchLayout& batch, int rank) {
   return kept;
 }
 
-/// True if a rank that keeps `a` never keeps more than one that keeps `b`, doing the same.
+/// True if a rank that keeps `a` never keeps more than a rank that keeps `b`, for the same work.
 bool keeps_no_more(const std::vector<std::size_t>& a, const std::vector<std::size_t>& b) {
   return a.size() == b.size() && std::ranges::equal(a, b, std::ranges::less_equal{});
 }
 
-/// Data ranks of which one needs most, whatever a sum takes.
+/// Data ranks, one of which needs the most memory, whatever the size of a sum.
 std::vector<int> largest_data_ranks(const BatchLayout& batch) {
   std::vector<std::pair<int, std::vector<std::size_t>>> largest;
   for (int rank = 0; rank < batch.data_ranks; ++rank) {
@@ -133,7 +133,7 @@ std::vector<int> largest_data_ranks(const BatchLayout& batch) {
     std::erase_if(largest, [&](const auto& other) { return keeps_no_more(other.second, kept); });
     largest.emplace_back(rank, std::move(kept));
   }
-  // First those that may reach a limit soonest.
+  // The ranks that probably reach a limit soonest come first.
   std::ranges::stable_sort(largest, std::ranges::greater{},
                            [](const auto& one) { return std::ranges::max(one.second); });
   std::vector<int> ranks;
@@ -146,7 +146,7 @@ std::vector<int> largest_data_ranks(const BatchLayout& batch) {
 std::vector<int> ranks_of_largest_needs(const EngineOptions& options, int num_ranks) {
   const Mesh mesh = mesh_of(num_ranks, options.layout.pipeline, options.layout.tensor);
   const bool sums_each_micro_batch = options.layout.reduces_each_micro_batch();
-  std::vector<int> data_ranks{0};  // all do the same where they keep no partial sums of their own
+  std::vector<int> data_ranks{0};  // all do the same if they keep no partial sums
   if (options.reduction == Reduction::kCanonical && !sums_each_micro_batch) {
     data_ranks = largest_data_ranks({.global_batch = options.global_batch,
                                      .micro_batch = options.micro_batch,
@@ -155,7 +155,7 @@ std::vector<int> ranks_of_largest_needs(const EngineOptions& options, int num_ra
   std::vector<int> ranks;
   for (int stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
     for (const int data : data_ranks) {
-      // The first tensor place has the biases that are added once.
+      // The first tensor rank has the biases that are added once.
       for (int place = 0; place < std::min(mesh.size(Axis::kTensor), 2); ++place) {
         ranks.push_back(mesh.rank({{Axis::kPipeline, stage}, {Axis::kData, data}, {Axis::kTensor, place}}));
       }
@@ -212,7 +212,7 @@ std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, c
     }
   }
   std::vector<std::vector<int>> all;
-  // The first tensor place has the biases that are added once.
+  // The first tensor rank has the biases that are added once.
   const auto add = [&](int stage, const std::vector<int>& data_ranks, int first_place, int last_place) {
     if (first_place == last_place) return;
     std::vector<int>& ranks = all.emplace_back();

@@ -1,5 +1,5 @@
-// The memory and traffic of a step, found by running its plan on the meta device: same engine, same blocks,
-// nothing computed. See [Note: memory accounting].
+// Predicts memory and traffic of a step by running its plan on the meta device: the same engine and blocks,
+// without computation. See [Note: memory accounting].
 #pragma once
 
 #include <array>
@@ -12,18 +12,18 @@
 
 namespace trireme {
 
-/// A training job to foresee: what the ranks' engines will be made from.
+/// A training job to predict: the arguments of the ranks' engines.
 struct PlannedJob {
   std::shared_ptr<const BlockList> blocks;
-  EngineOptions options;  // threads and memory_limit are ignored; of the device only workspaces are counted
+  EngineOptions options;  // threads and memory_limit are ignored; the device only determines workspaces
   SampleSpec sample;
   int num_ranks = 1;
 };
 
-/// An engine of the job's rank `rank` that counts and computes nothing: for its plan, layout and stages.
+/// An engine for the job's rank `rank` on the meta device: for its plan, layout and stages.
 std::unique_ptr<Engine> engine_on_meta(const PlannedJob& job, int rank = 0);
 
-/// Batches of the right shapes for it, without data.
+/// Batches of the right shapes for such an engine, without data.
 BatchSource batches_without_data(const SampleSpec& sample);
 
 /// The needs of one action of the plan.
@@ -31,26 +31,27 @@ struct ActionNeed {
   MemoryCounts alive;            // at the moment within the action when the total was largest
   MemoryCounts peak;             // each category's own peak within the action
   std::int64_t device_peak = 0;  // with workspaces
-  std::int64_t sent_bytes = 0;   // by the calls that the action makes
+  std::int64_t sent_bytes = 0;   // by the calls of the action
 };
 
 struct StepPrediction {
-  // Equal to the byte to StepResult::memory of a run, without workspaces. These are attention's on cuda, an
-  // upper bound of what libraries of any version need for it (kernels/attention_workspace.h), else 0.
+  // Equal to the byte to StepResult::memory of a run, except for workspaces. Those are predicted for
+  // attention on cuda, as an upper bound for libraries of any version (kernels/attention_workspace.h), and
+  // are 0 otherwise.
   MemoryStats memory;
   std::int64_t sent_bytes = 0;                             // equal to StepResult::sent_bytes
   std::array<std::int64_t, kNumCallKinds> sent_by_call{};  // the same, by kind of call
-  std::vector<ActionNeed> actions;                         // by place in the rank's plan
-  std::int64_t snapshot_bytes = 0;                         // of MemoryCategory::kHost: [Note: snapshots]
+  std::vector<ActionNeed> actions;                         // by index in the rank's plan
+  std::int64_t snapshot_bytes = 0;                         // part of MemoryCategory::kHost: [Note: snapshots]
   RankPlan plan;
   std::vector<std::string> unit_names;
 
-  /// The need of the first OptimStep: all gradients are there.
+  /// The need of the first OptimStep, when all gradients are complete.
   const ActionNeed& update() const;
-  /// Parameters, gradients and optimizer state (offloaded or not) when the optimizer steps: what the formulas
-  /// of ZeRO count.
+  /// Parameters, gradients and optimizer state (offloaded or not) when the optimizer steps, as counted by the
+  /// formulas of ZeRO.
   std::int64_t state_bytes() const;
-  /// The first action at whose worst moment as much is alive as ever.
+  /// The first action that reaches the peak of the total.
   std::size_t peak_action() const;
   /// The same with workspaces.
   std::size_t device_peak_action() const;
@@ -60,26 +61,26 @@ struct StepPrediction {
   std::string describe(std::size_t action) const;
 };
 
-/// Ranks that need the same memory: of one stage, by the partial sums that they keep (see [Note: canonical
-/// reduction]): one class a stage where the micro-batches of a rank are a power of two, else several. Each in
-/// ascending order, by stage and first rank.
+/// Classes of ranks that need the same memory: ranks of one stage with equal partial sums (see [Note:
+/// canonical reduction]). There is one class per stage if the micro-batches of a rank are a power of two,
+/// otherwise several. Each class is ascending; classes are ordered by stage and first rank.
 std::vector<std::vector<int>> classes_of_equal_needs(const BatchLayout& batch, const Mesh& mesh);
 
-/// Ranks of which one needs most, by stage: those that keep no more sums than another at any time are left
-/// out.
+/// Ranks, one of which needs the most memory, by stage. Ranks that never keep more sums than another one are
+/// left out.
 std::vector<int> ranks_of_largest_needs(const EngineOptions& options, int num_ranks);
 
 /// Predicts a step of rank `rank` of `num_ranks`. See PlannedJob::options.
 StepPrediction predict_step(const std::shared_ptr<const BlockList>& blocks, EngineOptions options,
                             const SampleSpec& sample, int num_ranks, int rank);
-/// The same of the rank whose peak, with workspaces, is the largest.
+/// The same for the rank with the largest peak, including workspaces.
 StepPrediction predict_largest_step(const std::shared_ptr<const BlockList>& blocks,
                                     const EngineOptions& options, const SampleSpec& sample, int num_ranks);
 
-// For a search over many layouts. No plan is validated: whoever runs a layout that was found does that.
+// For a search over many layouts. Plans are not validated here; the run of a found layout validates them.
 
-/// predict_largest_step(), or nothing where a rank needs more than `limit` bytes: known as soon as the first
-/// allocation goes beyond it.
+/// predict_largest_step(), or empty if a rank needs more than `limit` bytes. Stops at the first allocation
+/// beyond the limit.
 std::optional<StepPrediction> predict_within(std::int64_t limit,
                                              const std::shared_ptr<const BlockList>& blocks,
                                              EngineOptions options, const SampleSpec& sample, int num_ranks);

@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-// Convolutions are products where kernels have one pixel, and where windows are gathered; chunks of a sum are
-// products of their own.
+// Convolutions are products if kernels have one pixel, or if windows are gathered. Chunks of a sum are
+// separate products.
 bool may_be_product(std::string_view op) {
   return op == MatmulArgs::kName || op == ProductSumArgs::kName || op == Conv2dFwdArgs::kName ||
          op == Conv2dBwdDataArgs::kName || op == Conv2dBwdWeightArgs::kName;
@@ -27,7 +27,7 @@ ProductTable measure_products(const PlannedJob& job, const ProductMeasurement& h
   choices.use(how.known);
   choices.measure();
   const RandomOperands operands(ctx);
-  std::set<std::string> done;  // problems
+  std::set<std::string> done;  // finished problems
   const Mesh mesh = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
   for (int stage = 0; stage < job.options.layout.pipeline; ++stage) {
     const StepCalls step = record_step(job, mesh.rank({{Axis::kPipeline, stage}}));

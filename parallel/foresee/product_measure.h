@@ -1,4 +1,4 @@
-// Measures the algorithms of the products that a job's step is made of: see [Note: measured products] in
+// Measures the algorithms of the products in a job's step: see [Note: measured products] in
 // kernels/backend_products.h.
 #pragma once
 
@@ -13,9 +13,9 @@ struct ProductMeasurement {
   ProductTable known;  // not measured again
 };
 
-/// The choices of all products of a step, of every stage of a pipeline: those known, and the others measured
-/// on `how.device`, which must be idle. Each runs on random operands of its own, a call at a time, so the
-/// model need not fit. Returns what is known where the device's library offers no choice.
+/// The choices for all products of a step, in every pipeline stage: `how.known`, and the others measured on
+/// `how.device`, which must be idle. Each product runs separately on its own random operands, so the model
+/// need not fit. Returns `how.known` if the device's library offers no choice.
 ProductTable measure_products(const PlannedJob& job, const ProductMeasurement& how);
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ RandomOperands::RandomOperands(const Context& ctx) : ctx_(ctx) {
     else
       ctx.run(CastArgs{.x = numbers, .y = pattern});
   }
-  ctx.backend->synchronize(ctx.exec);  // before `numbers` is gone
+  ctx.backend->synchronize(ctx.exec);  // before `numbers` is freed
 }
 
 void RandomOperands::fill(TensorView memory) const {
@@ -33,7 +33,7 @@ void RandomOperands::fill(TensorView memory) const {
   if (found == patterns_.end()) return ctx_.backend->fill_zero(ctx_.exec, memory);
   const std::int64_t num_elems = memory.num_elems(), elem_bytes = size_bytes(memory.dtype);
   const TensorView pattern = found->second;
-  for (std::int64_t done = 0; done < num_elems;) {  // each copy doubles what is there
+  for (std::int64_t done = 0; done < num_elems;) {  // each copy doubles the filled part
     const std::int64_t more = std::min(num_elems - done, std::max(done, kElems));
     const ConstTensorView src{done == 0 ? pattern.data : memory.data, memory.dtype, {more}};
     const TensorView dst{static_cast<std::byte*>(memory.data) + done * elem_bytes, memory.dtype, {more}};

@@ -1,4 +1,4 @@
-// Operands for measurements: cards are faster on zeros.
+// Random operands for measurements, because cards are faster on zeros.
 #pragma once
 
 #include <map>
@@ -9,10 +9,10 @@ namespace trireme {
 
 class RandomOperands {
  public:
-  /// `ctx` outlives it.
+  /// `ctx` outlives this.
   explicit RandomOperands(const Context& ctx);
 
-  /// Numbers from -1 to 1, the same in every run, enqueued; integers are zero.
+  /// Enqueues the filling of `memory` with numbers from -1 to 1, the same in every run; integers are zero.
   void fill(TensorView memory) const;
 
  private:

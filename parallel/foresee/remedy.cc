@@ -14,7 +14,7 @@ struct FieldFacts {
   std::int64_t (*value)(const PlannedJob&);
 };
 
-// By Field.
+// Indexed by Field.
 constexpr std::array<FieldFacts, 9> kFields = {{
     {"data_cache_bytes", false, [](const PlannedJob& j) { return j.options.data_cache_bytes; }},
     {"zero", false, [](const PlannedJob& j) { return static_cast<std::int64_t>(j.options.layout.zero); }},
@@ -43,7 +43,7 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
         static_cast<std::int64_t>(zero));
   };
   std::int64_t fewer = options.micro_batch - 1;
-  while (fewer > 1 && options.micro_batch % fewer != 0) --fewer;  // so that it divides the global batch
+  while (fewer > 1 && options.micro_batch % fewer != 0) --fewer;  // until it divides the global batch
   switch (category) {
     case MemoryCategory::kParameters:
       shard(ZeroStage::kParameters);
@@ -67,7 +67,7 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
     case MemoryCategory::kData:
       add(true, Field::kDataCacheBytes, 0);
       break;
-    case MemoryCategory::kCommunication:  // else in proportion to the others
+    case MemoryCategory::kCommunication:  // otherwise in proportion to the others
       add(options.layout.zero == ZeroStage::kParameters && options.layout.keep_gathered, Field::kKeepGathered,
           0);
       break;

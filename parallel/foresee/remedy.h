@@ -28,7 +28,7 @@ std::string_view name(Field field);
 
 struct Change {
   Field field = Field::kZero;
-  std::int64_t value = 0;  // to set it to; of flags 0 and 1
+  std::int64_t value = 0;  // the new value; 0 or 1 for flags
   bool operator==(const Change&) const = default;
 };
 
@@ -37,23 +37,24 @@ std::string to_text(const Change& change);
 /// "zero = 3, recompute_every = 2 and 8 ranks".
 std::string to_text(const std::vector<Change>& changes);
 
-/// The value of a change to it: "2", "false".
+/// The value as text: "2", "false".
 std::string value_text(const Change& change);
 /// "a, b and c".
 std::string listed(const std::vector<std::string>& parts);
 
-/// The changes that make `to` of `from`, in the order of Field.
+/// The changes that turn `from` into `to`, in the order of Field.
 std::vector<Change> changes_between(const PlannedJob& from, const PlannedJob& to);
 
-/// Changes that would reduce a category of memory, with values that a job does not have yet.
+/// Changes that would reduce a category of memory. Their values differ from the job's.
 struct MemoryAdvice {
   MemoryCategory category{};
   std::int64_t bytes = 0;
-  std::vector<Change> changes;  // any of them
+  std::vector<Change> changes;  // each one helps
 };
 
-/// For the largest categories of `needed`, largest first: without a search, for an allocation that failed.
-/// Categories below a tenth of the whole, and those that follow from others, are left out.
+/// Advice for the largest categories of `needed`, largest first. It needs no search, so it can be given when
+/// an allocation has failed. Categories below a tenth of the total, and categories that follow from others,
+/// are left out.
 std::vector<MemoryAdvice> advise(const MemoryCounts& needed, const EngineOptions& options);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Interleaved stages want a micro-batch each.
+// Interleaved stages need one micro-batch each.
 std::int64_t fewest_micro_batches(const EngineOptions& options) {
   return options.layout.schedule == PipelineSchedule::kInterleaved ? options.layout.pipeline : 1;
 }
@@ -34,7 +34,7 @@ std::vector<int> tensor_choices(const PlannedJob& job) {
   return choices;
 }
 
-// A micro-batch may have one sample, so data ranks that divide the samples are enough.
+// A micro-batch may have one sample, so the numbers of data ranks that divide the samples are sufficient.
 std::set<int> rank_counts(const PlannedJob& job) {
   std::set<int> counts;
   for (const int tensor : tensor_choices(job)) {
@@ -46,9 +46,9 @@ std::set<int> rank_counts(const PlannedJob& job) {
   return counts;
 }
 
-// Segments of k of n blocks keep n/k inputs and what backward needs of k blocks, so neither the longest nor
-// the shortest are the smallest, and blocks differ. Long ones run fewer blocks again. The shortest segments
-// of each number of segments, and those that leave only the last blocks over.
+// Segments of k of n blocks keep n/k inputs and the tapes of k blocks, so neither the longest nor the
+// shortest segments need the least, and blocks differ. Longer segments run fewer blocks again. Returns the
+// shortest segments for each number of segments, and the segments that leave only the last blocks over.
 std::vector<int> recompute_choices(const PlannedJob& job) {
   const int given = job.options.layout.recompute_every, num_blocks = static_cast<int>(job.blocks->size());
   const auto segments_of = [&](int k) { return (num_blocks + k - 1) / k; };
@@ -60,7 +60,7 @@ std::vector<int> recompute_choices(const PlannedJob& job) {
   return choices;
 }
 
-/// `job` as it keeps gradients and parameters over micro-batches, then with less kept.
+/// Adds `job` with its choices of accumulation, then with less kept over micro-batches.
 void add_accumulations(const PlannedJob& job, std::vector<PlannedJob>& all) {
   const bool keeps_gradients =
       job.options.layout.accumulate_unsharded && job.options.layout.zero >= ZeroStage::kGradients;
@@ -76,10 +76,11 @@ void add_accumulations(const PlannedJob& job, std::vector<PlannedJob>& all) {
   }
 }
 
-/// Of a micro-batch, tensor ranks and ranks in all: recompute, then a shared sequence, then ZeRO.
+/// For one micro-batch, number of tensor ranks and total number of ranks: recompute, then a shared sequence,
+/// then ZeRO.
 void add_cheap_changes(PlannedJob layout, const PlannedJob& job, std::vector<PlannedJob>& all) {
   const auto given_zero = static_cast<int>(job.options.layout.zero);
-  // Alone there is nothing to shard.
+  // With one data rank there is nothing to shard.
   const int last_zero = data_ranks(layout) > 1 ? static_cast<int>(largest_zero(job.options)) : given_zero;
   for (const int k : recompute_choices(job)) {
     layout.options.layout.recompute_every = k;
@@ -116,7 +117,8 @@ std::vector<PlannedJob> layouts_of(const PlannedJob& job) {
   return all;
 }
 
-/// Nothing where a rank needs more than `limit`. A step of few micro-batches needs no more than one of many.
+/// Empty if a rank needs more than `limit`. Tries a step of few micro-batches first, which needs no more than
+/// the whole step.
 std::optional<StepPrediction> predict(const PlannedJob& layout, std::int64_t limit) {
   EngineOptions few = layout.options;
   few.global_batch = few.micro_batch * data_ranks(layout) * fewest_micro_batches(few);
@@ -127,8 +129,8 @@ std::optional<StepPrediction> predict(const PlannedJob& layout, std::int64_t lim
   return within(layout.options);
 }
 
-/// A smaller data cache, where that is enough: nothing else of the job changes, and only waiting for data may
-/// grow. In whole MiB.
+/// A smaller data cache, in whole MiB, if that is enough. Nothing else of the job changes; only waiting for
+/// data may increase.
 std::optional<Remedy> smaller_cache(const PlannedJob& job, std::int64_t limit) {
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
   if (job.options.data_cache_bytes == 0) return std::nullopt;
@@ -144,14 +146,14 @@ std::optional<Remedy> smaller_cache(const PlannedJob& job, std::int64_t limit) {
   return remedy;
 }
 
-/// Memory alive in an action beside the model's state: activations, those of its block and those kept for
-/// backward, the batch, and gathered or exchanged buffers.
+/// Memory alive in an action besides the model's state: activations (of its block, and kept for backward),
+/// the batch, and gathered or exchanged buffers.
 std::int64_t bytes_beside_state(const MemoryCounts& alive) {
   return alive[MemoryCategory::kActivations] + alive[MemoryCategory::kCommunication] +
          alive[MemoryCategory::kBatch];
 }
 
-/// The action of a block beside which most is alive; nothing where no action is of a block.
+/// The action of a block with the most memory besides the state; empty if there is no action of a block.
 std::optional<std::size_t> largest_beside_state(const StepPrediction& prediction) {
   std::optional<std::size_t> largest;
   std::int64_t most = 0;
@@ -179,7 +181,7 @@ std::optional<Remedy> find_remedy(const PlannedJob& job, std::int64_t limit_byte
 }
 
 SmallestLayout smallest_layout(const PlannedJob& job) {
-  // The last ones have most ranks and least samples: each one found rules out all that need more.
+  // The last layouts have the most ranks and the fewest samples. Each one found rules out all that need more.
   StepPrediction least;
   PlannedJob layout_of_least;
   std::int64_t bound = std::numeric_limits<std::int64_t>::max();

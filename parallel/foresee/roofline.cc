@@ -70,7 +70,7 @@ const RooflinePart& Roofline::block() const {
 }
 
 Roofline make_roofline(const StepCalls& step) {
-  std::vector<RooflinePart> by_unit(step.unit_names.size() + 1);  // the whole model last
+  std::vector<RooflinePart> by_unit(step.unit_names.size() + 1);  // the whole model is last
   for (std::size_t u = 0; u < step.unit_names.size(); ++u) by_unit[u].units = {step.unit_names[u]};
   for (const OpCall& call : step.calls) {
     add((call.unit < 0 ? by_unit.back() : by_unit[static_cast<std::size_t>(call.unit)]).rows, call);

@@ -1,5 +1,5 @@
-// The time that a card needs for a step at the least, if each call ran at a good share of what the card's
-// data sheet promises: the number to beat (Williams et al. 2009).
+// The minimum time of a step on a card, if each call ran at a good share of the card's data-sheet rates: the
+// number to beat (Williams et al. 2009).
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// Rates on paper, dense, SXM.
+/// Data-sheet rates, dense, SXM.
 struct CardRates {
   std::string_view name;
   double bytes_per_s = 0.0;
@@ -22,10 +22,10 @@ inline constexpr std::array<double, kNumArithmetics> kHopperOperations = {0.0,  
 inline constexpr std::array<CardRates, 2> kCards = {
     {{"H100", 3.35e12, kHopperOperations}, {"H200", 4.8e12, kHopperOperations}}};
 
-/// The shares of them that good kernels reach.
+/// Shares of these rates that good kernels reach.
 inline constexpr double kBandwidthShare = 0.9, kArithmeticShare = 0.8;
 
-/// The longer of what a call moves and what it computes. Its launch costs nothing.
+/// The longer of a call's time for bytes and its time for operations. Its launch costs nothing.
 double roofline_seconds(const OpCost& cost, const CardRates& card);
 
 /// Equal calls of a unit.
@@ -33,11 +33,11 @@ struct RooflineRow {
   TimeSpent spent = TimeSpent::kForward;
   std::string_view op;
   std::string operands;
-  OpCost cost;                 // of one
-  std::int64_t num_calls = 0;  // a unit and step
+  OpCost cost;                 // of one call
+  std::int64_t num_calls = 0;  // per unit and step
 };
 
-/// Units that make equal calls; or, without units, what a step does for the whole model.
+/// Units that make equal calls; without units, the calls of a step for the whole model.
 struct RooflinePart {
   std::vector<std::string> units;  // their names
   std::vector<RooflineRow> rows;   // in the order of their first calls
@@ -50,11 +50,11 @@ struct RooflinePart {
 };
 
 struct Roofline {
-  std::vector<RooflinePart> parts;  // by first unit; the whole model last
+  std::vector<RooflinePart> parts;  // ordered by first unit; the whole model last
 
   OpCost cost() const;  // of a step
   double seconds(const CardRates& card) const;
-  /// The part with most units: the block of which the model is made.
+  /// The part with the most units: the model's repeated block.
   const RooflinePart& block() const;
 };
 

@@ -9,9 +9,9 @@
 namespace trireme {
 namespace {
 
-/// What the micro-batches of all data ranks leave to be exchanged.
+/// Numbers of partial sums that remain to be exchanged.
 struct Partials {
-  std::int64_t most = 0, all = 0, of_first = 0;  // of any rank, of all together, of the first
+  std::int64_t most = 0, all = 0, of_first = 0;  // maximum over ranks, total, and of the first rank
 
   bool operator==(const Partials&) const = default;
 };
@@ -27,22 +27,22 @@ Partials partials_of(const BatchLayout& batch) {
   return found;
 }
 
-/// True of a step that exchanges, adds and keeps no more than the whole one, also on the mean of its
-/// micro-batches. One partial sum of each rank would be exchanged by hosts.
+/// True if a step exchanges, adds and keeps no more than the whole one, also in the mean of its
+/// micro-batches. A single partial sum per rank would be exchanged by hosts.
 bool is_no_longer(const BatchLayout& brief, const Partials& few, const BatchLayout& whole,
                   const Partials& all) {
   return few.most <= all.most && few.all <= all.all && (few.most > 1 || all.most == 1) &&
          few.of_first * whole.per_rank() >= all.of_first * brief.per_rank();
 }
 
-/// Half, as often as that goes: it leaves as many partial sums.
+/// Halves `rounds` as often as possible; the number of partial sums stays the same.
 template <class ShowsAll>
 std::int64_t halved(std::int64_t rounds, const ShowsAll& shows_all) {
   while (rounds % 2 == 0 && shows_all(rounds / 2)) rounds /= 2;
   return rounds;
 }
 
-/// Micro-batches of the ranks that have fewest, at least `fewest` and less than `whole` has.
+/// Micro-batches of the ranks with the fewest: at least `fewest`, and fewer than in `whole`.
 template <class ShowsAll>
 std::int64_t fewer_rounds(const BatchLayout& whole, std::int64_t fewest, Shortened shortened,
                           const ShowsAll& shows_all) {

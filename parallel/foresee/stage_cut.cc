@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-/// [first][last] cost of blocks [first, last).
+/// [first][last]: cost of blocks [first, last).
 using RangeCosts = std::vector<std::vector<double>>;
 
 RangeCosts range_costs(const std::vector<double>& blocks) {
@@ -21,13 +21,13 @@ RangeCosts range_costs(const std::vector<double>& blocks) {
   return costs;
 }
 
-/// The bounds of the cut of least `join`ed cost, from `cost(first, last, chunk)` of each chunk, by dynamic
-/// programming over where a chunk begins, the last chunk first; of equal cuts the one with the smallest
-/// bounds. Empty where every cut is infinite.
+/// The bounds of the cut with the least `join`ed cost, given `cost(first, last, chunk)` of each chunk.
+/// Dynamic programming over the first block of each chunk, starting with the last chunk. Among equal cuts,
+/// returns the one with the smallest bounds. Empty if every cut is infinite.
 std::vector<int> cheapest_bounds(const StageCounts& counts, const auto& cost, const auto& join) {
   const int num_blocks = counts.num_units, num_chunks = counts.pipeline * counts.chunks;
   const auto n = static_cast<std::size_t>(num_blocks);
-  std::vector<double> after(n + 1, kInfinite);  // [first] of the chunks after this one, from block `first`
+  std::vector<double> after(n + 1, kInfinite);  // [first]: cost of the later chunks, from block `first` on
   after[n] = 0.0;
   std::vector<std::vector<int>> ends(static_cast<std::size_t>(num_chunks), std::vector<int>(n + 1, -1));
   for (int chunk = num_chunks - 1; chunk >= 0; --chunk) {

@@ -22,11 +22,11 @@ struct Call {
   double us = 0;
 };
 
-/// The stream of a backend that times what it is asked for.
+/// The stream of a backend that times its calls.
 struct TimedStream {
   std::shared_ptr<void> own;  // of the device
   std::vector<Call> calls;    // of this step
-  Clock::time_point last;     // when the last one had ended
+  Clock::time_point last;     // end of the previous call
 
   void end(const OpShape& shape) {
     calls.push_back({.shape = shape, .us = us_since(last)});
@@ -83,7 +83,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// Equal ones once, with their mean.
+/// Merges equal calls, with their mean time.
 std::vector<TimedCall> grouped(const std::vector<std::vector<Call>>& steps) {
   struct Sum {
     TimedCall call;

@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t kMostMicroBatches = 8;
 
-/// The stream of the meta device, which has none: seconds of what was enqueued.
+/// Stands in for the stream of the meta device, which has none: the sum of the seconds of enqueued calls.
 struct PriceStream {
-  const OpTimes* times = nullptr;  // null while the engine is made
+  const OpTimes* times = nullptr;  // null while the engine is created
   double seconds = 0;
 };
 
@@ -49,12 +49,12 @@ Backend pricing_backend() {
   return backend;
 }
 
-/// A communicator of the recorded rank, and where its ranks are.
+/// A communicator of the recorded rank, and the arrangement of its ranks.
 struct RecordedGroup {
   const RecordingCommunicator* comm;
   RankGroup ranks;
   bool is_tensor_axis;
-  std::size_t num_known = 0;  // calls
+  std::size_t num_known = 0;  // calls already counted
 };
 
 std::vector<RecordedGroup> groups_of(const MeshGroups& groups) {
@@ -85,7 +85,7 @@ double seconds_of(const RecordedCall& call, const RecordedGroup& group, const Cl
     case CallKind::kBroadcast:  // all of it passes every link
       return size < 2 ? 0 : network.gather_s(bytes * size / (size - 1), group.ranks);
     case CallKind::kRecv:
-      return 0;  // the sender's
+      return 0;  // counted by the sender
     case CallKind::kReduceScatter:
     case CallKind::kAllGather:
     case CallKind::kAllToAll:
@@ -98,11 +98,12 @@ double seconds_of(const RecordedCall& call, const RecordedGroup& group, const Cl
   return network.gather_s(bytes, group.ranks);
 }
 
-/// The job with as few micro-batches as show all that a step does.
+/// The job with the fewest micro-batches that show everything a step does.
 PlannedJob shortened(const PlannedJob& job, PricedRanks ranks) {
   const Layout& axes = job.options.layout;
   const std::int64_t stages = axes.pipeline;
-  // Of fast sums the gaps are filled once, whatever follows: the mean of few would be above that of many.
+  // With fast sums the pipeline fills and drains once, so the mean over few micro-batches would exceed that
+  // over many.
   if (ranks == PricedRanks::kAll || job.options.reduction == Reduction::kFast)
     return short_step(job, std::max(kMostMicroBatches, 2 * stages), Shortened::kAsWhole);
   return short_step(job, axes.schedule == PipelineSchedule::kInterleaved ? stages : 1, Shortened::kNoLonger);
@@ -110,21 +111,21 @@ PlannedJob shortened(const PlannedJob& job, PricedRanks ranks) {
 
 }  // namespace
 
-/// Plays a step of one rank and adds what its actions took.
+/// Plays a step of one rank and adds the times of its actions.
 class PriceRecorder {
  public:
   PriceRecorder(const PlannedJob& job, const OpTimes& times, const ClusterNetwork& network)
       : job_(job), times_(times), network_(network) {}
 
-  /// Returns how the job is cut into stages.
+  /// Returns the job's cut into stages.
   StageMap record(int rank, StepPrice::Means& means) const {
     const std::unique_ptr<Engine> engine = engine_on_meta(job_, rank);
     auto& stream = *static_cast<PriceStream*>(engine->context().exec.stream);
     stream.times = &times_;
     std::vector<RecordedGroup> groups = groups_of(engine->groups());
     const std::vector<Action>& actions = engine->plan().ranks[static_cast<std::size_t>(rank)].actions;
-    // A block exchanges over the tensor axis while it runs: actions of their own behind it stand for that,
-    // the first of them for all.
+    // A block communicates over the tensor axis while it runs. The plan has separate actions for this after
+    // the block; the first of them is given the time of all.
     double within_block_s = 0;
     engine->observe_actions([&](std::size_t index) {
       const Action& action = actions[index];
@@ -155,20 +156,20 @@ class PriceRecorder {
   const ClusterNetwork& network_;
 };
 
-/// Stages that do the same on other units.
+/// Stages that do the same work on other units.
 class TwinStages {
  public:
   TwinStages(const PlannedJob& job, StageMap stages)
       : kinds_(kinds_of(*job.blocks, job.options.rules)), stages_(std::move(stages)) {}
 
-  /// The first of them; `stage` itself where it has none.
+  /// The first twin of a stage; `stage` itself if it has none.
   int first_twin(int stage) const {
     int first = 0;
     while (kinds_in(first) != kinds_in(stage)) ++first;
     return first;
   }
 
-  /// The times of a stage as those of a twin of it.
+  /// The times of stage `from`, moved to its twin `to`.
   StepPrice::Means moved(const StepPrice::Means& times, int from, int to) const {
     StepPrice::Means result;
     for (const auto& [key, mean] : times) {
@@ -182,7 +183,7 @@ class TwinStages {
 
  private:
   std::vector<std::vector<int>> kinds_in(int stage) const {
-    std::vector<std::vector<int>> kinds;  // of each chunk
+    std::vector<std::vector<int>> kinds;  // by chunk
     for (int chunk = stage; chunk < stages_.num_chunks(); chunk += stages_.pipeline) {
       kinds.emplace_back(kinds_.begin() + stages_.first_unit(chunk),
                          kinds_.begin() + stages_.end_unit(chunk));

@@ -1,4 +1,4 @@
-// What a model lets tensor ranks share.
+// The parts of a model that tensor ranks can share.
 #pragma once
 
 #include "parallel/foresee/predict.h"
@@ -6,10 +6,10 @@
 
 namespace trireme {
 
-/// As many chunks as every block that has any can share; 1: there are none.
+/// The number of chunks that all blocks with chunks can share; 1: no block has chunks.
 int tensor_chunks(const BlockList& blocks);
 
-/// True where `tensor` ranks can share the sequence of every block.
+/// True if `tensor` ranks can share the sequence of every block.
 bool can_share_sequence(const PlannedJob& job, int tensor);
 
 }  // namespace trireme

@@ -41,9 +41,8 @@ std::vector<double> Timeline::busy_ms_of_ranks() const {
 
 Timeline merge_neighbours(const Timeline& timeline) {
   Timeline merged{.num_ranks = timeline.num_ranks};
-  std::vector<std::string> first_labels;  // of merged.spans
-  std::map<std::pair<int, bool>, std::size_t>
-      last;  // (rank, whether communication) -> its latest merged span
+  std::vector<std::string> first_labels;             // of merged.spans
+  std::map<std::pair<int, bool>, std::size_t> last;  // (rank, is communication) -> its latest merged span
   for (const TimelineSpan& span : timeline.spans) {
     const std::pair lane(span.rank, span.spent == TimeSpent::kExchange);
     const auto before = last.find(lane);

@@ -25,7 +25,7 @@ std::string counted(std::int64_t number, std::string_view noun) {
   return fmt::format("{} {}{}", number, noun, ending);
 }
 
-/// At most `count` divisors of `number` up to `most`, those nearest to `wanted`, ascending.
+/// At most `count` divisors of `number` up to `most`, nearest to `wanted`, ascending.
 std::vector<std::int64_t> divisors_near(std::int64_t number, std::int64_t most, std::int64_t wanted,
                                         std::size_t count) {
   std::vector<std::int64_t> divisors;
@@ -74,7 +74,7 @@ std::string advice_for(const BatchLayout& layout) {
   std::vector<std::int64_t> batches{std::max(below + unit, round)};
   if (below >= round) batches.insert(batches.begin(), below);
   std::string advice = fmt::format("EngineOptions::global_batch = {}", join_choices(batches));
-  // Strided ranks share the samples equally; of the others each has at least one micro-batch.
+  // Strided ranks share the samples equally; a contiguous rank needs at least one micro-batch.
   const bool can_share = is_strided ? global_batch % data_ranks == 0 : global_batch >= data_ranks;
   if (can_share) {
     const std::int64_t largest = global_batch / data_ranks;
@@ -100,7 +100,7 @@ void BatchLayout::check() const {
                 "EngineOptions::global_batch = {}, EngineOptions::micro_batch = {} and {} data ranks must "
                 "all be positive",
                 global_batch, micro_batch, data_ranks);
-  // A plan holds every micro-batch of every rank; no job accumulates a million of them.
+  // A plan holds every micro-batch of every rank, so their number is bounded.
   constexpr std::int64_t kMaxMicroBatches = std::int64_t{1} << 20;
   TRIREME_CHECK(global_batch / micro_batch <= kMaxMicroBatches,
                 "EngineOptions::global_batch = {} makes {} micro-batches of EngineOptions::micro_batch = {}; "

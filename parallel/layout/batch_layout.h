@@ -8,30 +8,30 @@ namespace trireme {
 
 /// The global micro-batches that a data rank computes (see [Note: canonical reduction]).
 enum class Assignment : std::uint8_t {
-  kContiguous,  // rank r: a run of neighbours; gradients are reduced once a step
+  kContiguous,  // rank r: consecutive micro-batches; gradients are reduced once per step
   kStrided,     // rank r: r, r + N, r + 2 N ...; gradients are reduced after every round of N
 };
 
-/// The cut of the global batch into micro-batches, and who computes which.
+/// The division of the global batch into micro-batches, and their assignment to data ranks.
 ///
 /// Global micro-batch g holds samples [g * micro_batch, (g + 1) * micro_batch) of the step.
 ///
-/// [Note: uneven layouts] Where the micro-batches do not divide by the data ranks, the first ranks have one
-/// more than the others, which are idle for its time. That asks for runs of neighbours: the sum over a run of
-/// any length is a few subtrees of the same tree, so the bits are those of every other layout. Rounds of a
-/// micro-batch a rank would leave places empty in the last one, and are refused.
+/// [Note: uneven layouts] If the number of micro-batches is not a multiple of the data ranks, the first ranks
+/// have one more, and the others are idle meanwhile. This requires contiguous runs: the sum over a run of any
+/// length is a few subtrees of the same tree, so every layout has the same bits. A strided assignment would
+/// leave gaps in its last round, and is refused.
 struct BatchLayout {
   std::int64_t global_batch = 1;
   std::int64_t micro_batch = 1;
   int data_ranks = 1;
   Assignment assignment = Assignment::kContiguous;
 
-  /// For training whole ones (check()); evaluation may end in a smaller micro-batch.
+  /// Training has whole micro-batches only (check()); the last one of an evaluation may be smaller.
   std::int64_t num_micro_batches() const { return (global_batch + micro_batch - 1) / micro_batch; }
-  /// Of the ranks that have most.
+  /// Micro-batches of the ranks with the most.
   std::int64_t per_rank() const { return (num_micro_batches() + data_ranks - 1) / data_ranks; }
   bool is_even() const { return num_micro_batches() % data_ranks == 0; }
-  /// The micro-batches of a rank, and of contiguous ones the global index of its first.
+  /// The number of a rank's micro-batches; for kContiguous also the global index of the first.
   std::int64_t count_of(int data_rank) const {
     const std::int64_t more = num_micro_batches() % data_ranks;
     return num_micro_batches() / data_ranks + (data_rank < more ? 1 : 0);
@@ -58,7 +58,7 @@ struct BatchLayout {
   }
 
   /// Throws Error(kInvalidInput), with numbers that would work, unless global_batch is a multiple of
-  /// micro_batch and has one for every data rank; of strided ones equally many.
+  /// micro_batch and gives every data rank at least one micro-batch; kStrided requires equal numbers.
   void check() const;
 };
 

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Ranks that share a sequence, as far as shapes go: nobody is there.
+// A tensor axis that shards the sequence, for shapes only: it communicates with no rank.
 class ShardShapes final : public TensorAxis {
  public:
   explicit ShardShapes(int ranks) : ranks_(ranks) {}

@@ -1,12 +1,12 @@
-// Shapes of the activations at stage boundaries, known before they arrive: a receive has its buffers ready.
+// Shapes of the activations at stage boundaries, so that receive buffers exist before messages arrive.
 //
-// Found by running the blocks forward on the meta device, where nothing is computed.
+// They come from a forward of the blocks on the meta device, which computes nothing.
 //
-// [Note: shapes of a play] A unit's output may have another dtype in evaluation than in training: dropout
-// with a dtype of its own runs in training alone. So both sides of a boundary name the pass that they are
-// in. Recompute is part of training, and gives what the forward gave. The validator knows none of this, as
-// plans hold no tensors: both sides of a message ask here, with the same arguments, so they cannot differ.
-// That a block really gives what was found here its rank checks before it sends, in runs and in predictions.
+// [Note: shapes of a play] A unit's output may have another dtype in evaluation than in training, because
+// dropout with its own dtype runs in training only. So both sides of a boundary name their pass. Recompute is
+// part of training and gives the same output as the forward. Plans hold no tensors, so the validator cannot
+// check shapes. Instead, both sides of a message query this class with the same arguments, so they cannot
+// differ. Before a rank sends, it checks that the block's output has this shape, in runs and in predictions.
 #pragma once
 
 #include <map>
@@ -34,11 +34,11 @@ class BoundaryShapes {
     auto operator<=>(const Play&) const = default;
   };
 
-  /// Every batch has the shapes of `sample`. `sequence_ranks`: of the tensor axis, that share the sequence.
+  /// Every batch has the shapes of `sample`. `sequence_ranks`: tensor ranks that share the sequence.
   BoundaryShapes(const BlockList& blocks, const Precision& precision, const SampleSpec& sample,
                  int sequence_ranks = 1);
 
-  /// The output of `unit`, any but the last.
+  /// The output of `unit`, which is not the last.
   const std::vector<TensorSpec>& of(int unit, const Play& play);
 
  private:

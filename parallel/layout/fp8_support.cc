@@ -13,7 +13,7 @@ void check_fp8(const Context& ctx, const ModelLayout& layout) {
         "Precision::mode = fp8 does not go with the tensor chunks of '{}' yet; take bf16, or one chunk",
         group.name);
   }
-  constexpr std::int64_t kExtent = 128;  // the least that every library's fp8 kernels are made for
+  constexpr std::int64_t kExtent = 128;  // minimum size of every library's fp8 kernels
   const Shape some{kExtent, kExtent};
   const Tensor numbers = ctx.zeros(some), product = ctx.empty(some, DType::kBFloat16);
   const Tensor codes = ctx.empty(some, DType::kE4m3), inverse_scale = ctx.empty({});

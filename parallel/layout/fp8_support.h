@@ -1,4 +1,4 @@
-// Whether a backend multiplies in fp8, asked before the first step.
+// Checks before the first step that a backend supports fp8 products.
 #pragma once
 
 #include "parallel/layout/model_layout.h"
@@ -6,8 +6,8 @@
 
 namespace trireme {
 
-/// Throws Error(kUnsupported) naming Precision::mode where mode fp8 is asked of a device without such
-/// products, or of a model in tensor chunks, which have no scales.
+/// Throws Error(kUnsupported) naming Precision::mode if the mode is fp8 and the device has no fp8 products,
+/// or the model has tensor chunks, which have no scales.
 void check_fp8(const Context& ctx, const ModelLayout& layout);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Can this backend keep gradients in that dtype?
+// Checks that a backend can keep gradients in the configured dtype.
 #pragma once
 
 #include "runtime/context.h"
@@ -6,9 +6,9 @@
 
 namespace trireme {
 
-/// Tries everything that is done to gradients of ctx.precision.grad_dtype (rounding, sums, norm, update) on a
-/// few numbers. Throws the backend's Error, with the configuration's key in front, when it lacks one: before
-/// the first step, not in the middle of it.
+/// Runs every operation on gradients of ctx.precision.grad_dtype (rounding, sums, norm, update) on a few
+/// numbers, before the first step. If the backend lacks one, throws its Error with the configuration key in
+/// front.
 void check_gradient_dtype(const Context& ctx, const Optimizer& optimizer);
 
 }  // namespace trireme

@@ -85,6 +85,7 @@ std::vector<std::string_view> words_of(const auto&) {
   return {};
 }
 
+/// A row of the table.
 template <auto kMember>
 LayoutField field(std::string_view name, const FieldTraits& traits, std::string_view doc,
                   std::int64_t least = 0, std::int64_t most = std::numeric_limits<int>::max()) {

@@ -14,7 +14,7 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-/// The groups of a block's parameters, in their order.
+/// Kinds of parameter groups of a block, in order.
 enum class GroupKind : std::uint8_t { kPlain, kMatrices, kFrozen };
 
 struct Builder {
@@ -40,7 +40,7 @@ struct Builder {
       kinds[{!spec.decay, spec.center}].push_back(index);
     }
     for (const auto& [kind, members] : kinds) {
-      bool joins = false;  // a run ends with its kind
+      bool joins = false;  // a run never spans two kinds
       for (const int index : members) {
         const ParameterSpec& spec = specs[static_cast<std::size_t>(index)];
         const std::string full = blocks[static_cast<std::size_t>(block)]->full_name(spec);
@@ -80,7 +80,7 @@ struct Builder {
     return rule_of(rules, spec, b.full_name(spec));
   }
 
-  // Of a parameter that is not tied.
+  // For parameters that are not tied.
   GroupKind kind_of(int block, int index) const {
     const ParameterRule rule = rule_of_index(block, index);
     if (rule.frozen) return GroupKind::kFrozen;
@@ -95,7 +95,7 @@ struct Builder {
     return GroupKind::kMatrices;
   }
 
-  // Appends elements to a group: `run.last` of them, with the last run if it `joins` and has the same rule.
+  // Appends `run.last` elements to a group. With `joins`, extends the last run if it has the same rule.
   void add_to_runs(ParamGroup& group, const ParameterRule& rule, ParamRun run, bool joins) {
     auto& scales = layout.lr_scales;
     const auto scale = std::ranges::find(scales, rule.lr_scale);
@@ -116,7 +116,7 @@ struct Builder {
     const int bucket = static_cast<int>(layout.buckets.size());
     layout.buckets.push_back({unit, group, use});
     if (!frozen) layout.unit_buckets[static_cast<std::size_t>(unit)].push_back(bucket);
-    layout.unit_groups[static_cast<std::size_t>(unit)].push_back(group);  // a block has one bucket a group
+    layout.unit_groups[static_cast<std::size_t>(unit)].push_back(group);  // a block has one bucket per group
     return bucket;
   }
 
@@ -190,7 +190,7 @@ void check_rules(const BlockList& blocks, const ParameterRules& rules) {
   TRIREME_CHECK(unmatched.empty(), "ParameterRules: no parameter is called like '{}'", unmatched);
 }
 
-// Rewrites a layout with a group a block into one with fewer groups. See [Note: merged groups].
+// Rewrites a layout with one group per block into one with fewer groups. See [Note: merged groups].
 class Merger {
  public:
   Merger(ModelLayout layout, std::int64_t min_bytes, const StageMap& stages)
@@ -253,7 +253,7 @@ class Merger {
   }
 
   void rewrite_uses(ModelLayout& after) const {
-    std::vector<int> bucket_of;  // a bucket's place afterwards
+    std::vector<int> bucket_of;  // index of each bucket in `after`
     for (const GradBucket& bucket : before_.buckets) {
       const int group = moved_[static_cast<std::size_t>(bucket.group)].group;
       const auto same = std::ranges::find_if(

@@ -104,7 +104,7 @@ void ParamStore::swap_averages(int index) {
   Group& group = groups_[static_cast<std::size_t>(index)];
   if (!group.average.defined()) return;
   group.gather.wait();
-  for (Work& send : group.sends) send.wait();  // of the values before
+  for (Work& send : group.sends) send.wait();  // of the previous values
   group.sends.clear();
   const std::int64_t count = group.master.num_elems();
   const std::int64_t copied =
@@ -174,7 +174,7 @@ void ParamStore::start_gather(Group& group, const Tensor& own, const Tensor& who
   group.owes_in_host = axis_.is_hierarchical();
 }
 
-// Blocks that share a group find it done by the first of them.
+// The first of the blocks that share a group gathers it; the others return early.
 void ParamStore::gather_in_host(int group) {
   Group& g = groups_[static_cast<std::size_t>(group)];
   if (!g.owes_in_host) return;
@@ -210,7 +210,7 @@ Tensor ParamStore::whole(int group, const Tensor& owned) const {
 void ParamStore::update(int index, const Optimizer& optimizer, const UpdateScalars& scalars,
                         const Tensor& gradient) {
   Group& group = groups_[static_cast<std::size_t>(index)];
-  for (Work& send : group.sends) send.wait();  // of the values before
+  for (Work& send : group.sends) send.wait();  // of the previous values
   group.sends.clear();
   for_each_owned_run(index, [&](std::int64_t first, const Shape& length, const ParamRun& run) {
     UpdateSegment segment{.param = group.master.slice(first, length),

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// The factor that `scales` has for a name; `otherwise` where no pattern matches.
+// The factor of the longest pattern in `scales` that matches a name; `otherwise` if none matches.
 float scale_of(const std::map<std::string, double>& scales, std::string_view name, float otherwise) {
   std::size_t longest = 0;
   for (const auto& [pattern, scale] : scales) {
@@ -23,7 +23,7 @@ bool matches_any(const std::vector<std::string>& patterns, std::string_view name
 
 }  // namespace
 
-// Goes back to the last `*` where the text behind it does not match, and lets it take one character more.
+// On a mismatch, goes back to the last `*` and lets it match one more character.
 bool matches_pattern(std::string_view pattern, std::string_view name) {
   std::size_t p = 0, n = 0;
   std::size_t star = std::string_view::npos, taken = 0;

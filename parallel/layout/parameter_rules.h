@@ -1,7 +1,7 @@
-// What is done to parameters by their names: which are frozen, and factors of learning rate and weight decay.
+// Rules for parameters by name: which are frozen, and factors of learning rate and weight decay.
 //
-// Patterns are compared with full names ("blocks.0.attention.qkv.weight"), of a parameter in tensor chunks
-// with that of the whole: `*` stands for any characters, `?` for one.
+// Patterns match full names ("blocks.0.attention.qkv.weight"); a parameter in tensor chunks has the name of
+// the whole. `*` matches any characters, `?` matches one.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@ namespace trireme {
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
 struct ParameterRules {
-  std::vector<std::string> frozen;            // patterns: no gradient, no optimizer state, no update
-  std::vector<std::string> trained;           // patterns: unless there are none, what matches none is frozen
+  std::vector<std::string> frozen;   // patterns: no gradient, no optimizer state, no update
+  std::vector<std::string> trained;  // patterns: if there are any, parameters that match none are frozen
   std::map<std::string, double> lr_scale;     // pattern -> factor of the learning rate, above 0
   std::map<std::string, double> decay_scale;  // pattern -> factor of weight decay, at least 0
   bool separates_matrices = false;            // see [Note: groups of matrices] in model_layout.h
@@ -27,26 +27,26 @@ struct ParameterRules {
   bool freezes() const { return !frozen.empty() || !trained.empty(); }
 };
 
-/// Of a parameter's name, in tensor chunks that of the whole.
+/// `name`: full name; for tensor chunks, the name of the whole parameter.
 bool is_frozen(const ParameterRules& rules, std::string_view name);
 
-/// The rule of one parameter. Of several patterns that match, the longest counts, the last of equals in
+/// The rule of one parameter. The longest matching pattern applies; among equally long ones, the last in
 /// alphabetical order.
 struct ParameterRule {
   bool frozen = false;
   float lr_scale = 1.0f;
-  float decay = 1.0f;  // factor of weight decay; without a pattern 1 for a spec that decays, else 0
+  float decay = 1.0f;  // factor of weight decay; without a pattern, 1 for a spec that decays, else 0
 };
 ParameterRule rule_of(const ParameterRules& rules, const ParameterSpec& spec, std::string_view full_name);
 
-/// True for a weight of two dimensions of a block between the first and the last, which have the embeddings
-/// and the head, that is not tied: what an optimizer that updates whole matrices takes.
+/// True for an untied two-dimensional weight of a block between the first and the last (embeddings and head).
+/// An optimizer that updates whole matrices takes these.
 bool is_hidden_matrix(const BlockList& blocks, std::size_t block, const ParameterSpec& spec);
 
-/// Full names of all parameters, those in tensor chunks and those that are tied once each.
+/// Full names of all parameters. Tied parameters, and all chunks of one parameter, appear once.
 std::vector<std::string> parameter_names(const BlockList& blocks);
 
-/// The first pattern that is no name's; empty: each has one.
+/// The first pattern that matches no name; empty if each matches one.
 std::string unmatched_pattern(std::span<const std::string> patterns, std::span<const std::string> names);
 
 }  // namespace trireme

@@ -6,7 +6,7 @@
 
 namespace trireme {
 
-/// Every tensor is of make(shape, dtype).
+/// make(shape, dtype) creates every tensor.
 template <class Make>
 Batch make_batch(const SampleSpec& sample, std::int64_t num_samples, const Make& make) {
   const Shape input = sample.input.batched(num_samples), target = sample.target.batched(num_samples);

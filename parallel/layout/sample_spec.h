@@ -12,7 +12,7 @@ struct SampleSpec {
   DType input_dtype = DType::kInt32;
   Shape target;
   bool target_weights = false;  // see HostBatch
-  bool documents = false;       // likewise; input and target are [T] then
+  bool documents = false;       // see HostBatch; input and target are [T] then
 };
 
 }  // namespace trireme

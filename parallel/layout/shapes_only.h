@@ -1,4 +1,5 @@
-// Blocks on the meta device: parameters and running statistics without values, and a forward for its shapes.
+// Blocks on the meta device: parameters and running statistics without values, and a forward that gives
+// shapes.
 #pragma once
 
 #include "runtime/block.h"
@@ -7,7 +8,7 @@ namespace trireme {
 
 class ShapesOnly final : public ParameterResolver {
  public:
-  /// `ctx` is on the meta device; it and `block` live longer than this.
+  /// `ctx` is on the meta device. `ctx` and `block` outlive this.
   ShapesOnly(const Context& ctx, const Block& block) : ctx_(ctx), block_(block) {}
 
   Tensor value(ParamRef ref) override {

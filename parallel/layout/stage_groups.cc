@@ -73,7 +73,7 @@ std::vector<int> tied_buckets(const ModelLayout& layout, const TiedUnits& tie) {
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
     const GradBucket& bucket = layout.buckets[b];
     if (bucket.use == 0 || bucket.unit != tie.user || owner_unit(layout, bucket.group) != tie.owner) continue;
-    const bool is_here = std::ranges::find(held, bucket.group) != held.end();  // of another tensor place else
+    const bool is_here = std::ranges::find(held, bucket.group) != held.end();  // else on another tensor rank
     if (is_here) buckets.push_back(static_cast<int>(b));
   }
   return buckets;

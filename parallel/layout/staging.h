@@ -1,9 +1,9 @@
 // The buffer through which state moves between two steps.
 //
-// [Note: staging] Saving a checkpoint and exchanging averages copy state through a buffer that is no larger
-// than what the memory limit leaves. A step holds activations and losses beside the state, so the smallest
-// buffer always fits where a step fits: a step alone decides how much memory a run needs, and a job that gets
-// exactly its predicted peak can save and evaluate.
+// [Note: staging] Saving a checkpoint and exchanging averages copy state through a buffer that fits into what
+// the memory limit leaves. A step holds activations and losses beside the state, so if a step fits, the
+// smallest buffer fits too. A step alone therefore determines how much memory a run needs, and a job that
+// gets exactly its predicted peak can save and evaluate.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace trireme {
 
-/// fp32 elements of a staging buffer: `most`, or as many as `limit_bytes` leaves room for now. At least one
-/// unit of the allocator, whether or not it fits.
+/// fp32 elements of a staging buffer: at most `most`, and no more than `limit_bytes` leaves free now. At
+/// least one unit of the allocator, even if it does not fit.
 inline std::int64_t staging_elems(const Allocator& allocator, std::optional<std::int64_t> limit_bytes,
                                   std::int64_t most) {
   constexpr auto kUnit = static_cast<std::int64_t>(Allocator::kAlignment / sizeof(float));

@@ -11,14 +11,14 @@
 namespace trireme {
 namespace {
 
-// Statistics begin at whole cache lines.
+// Statistics begin at cache lines.
 constexpr std::int64_t kAlignElems = 16;
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
   return (n + unit - 1) / unit * unit;
 }
 
-// A history takes one.
+// A history takes one cache line.
 static_assert(kFp8HistoryElems == kAlignElems);
 
 constexpr std::array<std::string_view, kNumFp8Operands> kMaximaNames = {"input", "weight", "output_gradient"};
@@ -116,7 +116,7 @@ void StatisticStore::fill(const BlockList& blocks) {
   ctx_.backend->copy_from_host(ctx_.exec, values_, host.data());
 }
 
-// In host memory, which a memory limit does not count: statistics are few.
+// Uses host memory, which the memory limit does not count: statistics are small.
 std::vector<float> StatisticStore::whole() const {
   if (entries_.empty()) return {};
   if (!groups_.spans(Axis::kPipeline)) return ctx_.to_host(values_);
@@ -129,7 +129,7 @@ std::vector<float> StatisticStore::whole() const {
   const std::vector<float> gathered =
       groups_.along(Axis::kPipeline)->all_gather_values(std::span<const float>(mine));
   std::vector<float> all(static_cast<std::size_t>(round_up(num_elems_, kNormBlock)), 0.0f);
-  std::vector<std::int64_t> taken(sizes.size(), 0);  // pieces lie in values() in the same order
+  std::vector<std::int64_t> taken(sizes.size(), 0);  // pieces have the same order in values()
   for (const Piece& piece : pieces_) {
     const auto stage = static_cast<std::size_t>(piece.stage);
     const std::int64_t first = static_cast<std::int64_t>(stage * stride) + taken[stage];

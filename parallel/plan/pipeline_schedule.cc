@@ -39,7 +39,7 @@ Tasks gpipe(int stage, int micro_batches) {
   return tasks;
 }
 
-// `warm_up` forwards; a forward and a backward in turns; the backwards that are left.
+// `warm_up` forwards, then forwards and backwards in turns, then the remaining backwards.
 Tasks in_turns(const Tasks& forwards, const Tasks& backwards, std::size_t warm_up) {
   Tasks tasks(forwards.begin(), forwards.begin() + static_cast<std::ptrdiff_t>(warm_up));
   for (std::size_t i = 0; i < backwards.size(); ++i) {
@@ -58,9 +58,9 @@ Tasks one_forward_one_backward(int stage, int stages, int micro_batches) {
   return in_turns(forwards, backwards, static_cast<std::size_t>(std::min(stages - stage - 1, micro_batches)));
 }
 
-// Micro-batches go through all chunks of the ranks in rounds of p or more. A round has fewer than 2p of them,
-// and rounds are of as equal sizes as can be, so that m need not be a multiple of p: rounds below p would
-// leave ranks idle. With rounds of p it is Narayanan's order.
+// Micro-batches pass through all chunks of the ranks in rounds. Rounds have between p and 2p - 1
+// micro-batches, in sizes as equal as possible, so m need not be a multiple of p; rounds below p would leave
+// ranks idle. With rounds of p this is Narayanan's order.
 Tasks interleaved(int stage, int stages, int chunks, int micro_batches) {
   const int rounds = micro_batches / stages;
   Tasks forwards, backwards;
@@ -80,8 +80,8 @@ Tasks interleaved(int stage, int stages, int chunks, int micro_batches) {
   return in_turns(forwards, backwards, std::min(static_cast<std::size_t>(warm_up), forwards.size()));
 }
 
-// 1F1B whose weight gradients come `stage` micro-batches late: a stage near the end, where few micro-batches
-// are alive, fills its waiting time at the end with them.
+// 1F1B with weight gradients delayed by `stage` micro-batches. A late stage has few micro-batches alive and
+// fills its waiting time at the end with weight gradients.
 Tasks zero_bubble_h1(int stage, int stages, int micro_batches) {
   const int warm_up = std::min(stages - stage - 1, micro_batches);
   Tasks tasks;

@@ -28,7 +28,8 @@ bool PlanMessages::can_send(const Action& send, const SendingRank& from) const {
   return waiting == link->second.not_posted.end() || waiting->second < from.send_window;
 }
 
-// Messages meet in order: what was entered last on one side must be what the other has at the same place.
+// Messages match in order: the last one entered on one side must equal the one at the same index on the
+// other.
 std::optional<std::string> PlanMessages::disagreement(const Side& mine, const Side& other,
                                                       const char* doing) {
   const std::size_t last = mine.messages.size() - 1;

@@ -1,5 +1,5 @@
-// The messages of a plan while it is simulated: which sends and receives belong together. See
-// [Note: channels of a plan] in validate.h.
+// The messages of a simulated plan, and the matching of sends and receives. See [Note: channels of a plan] in
+// validate.h.
 #pragma once
 
 #include <compare>
@@ -26,13 +26,13 @@ class PlanMessages {
   };
   /// False while `send` would wait for the receive of an earlier one to be posted. See [Note: what blocks].
   bool can_send(const Action& send, const SendingRank& from) const;
-  /// Enter one side of a message. Return what is wrong where the other side is another message.
+  /// Enters one side of a message. Returns an error text if the other side has a different message.
   std::optional<std::string> add_send(const Position& position, const Action& send);
   std::optional<std::string> add_receive(const Position& position, const Action& receive);
 
-  /// True if the message of a receive that was entered has been sent.
+  /// True if the message of an entered receive has been sent.
   bool has_arrived(int rank, const Action& receive) const;
-  /// The same of one that is about to be entered.
+  /// The same for a receive that is about to be entered.
   bool next_has_arrived(int rank, const Action& receive) const;
   /// True if the receives of all messages of a rank have been posted.
   bool all_posted(int rank) const;
@@ -41,20 +41,20 @@ class PlanMessages {
     Position position;
     int peer = 0;
   };
-  /// A receive of `rank` that was entered and whose message has not been sent.
+  /// An entered receive of `rank` whose message has not been sent.
   std::optional<Position> waiting_receive(int rank) const;
-  /// Anything that was entered on one side only.
+  /// A message that was entered on one side only.
   std::optional<Unmatched> unmatched_send() const;
   std::optional<Unmatched> unmatched_receive() const;
 
  private:
-  // Of one Channel, from rank to rank.
+  // One Channel between two ranks.
   struct Link {
     Channel channel = Channel::kNone;
     int source = 0, destination = 0;
     auto operator<=>(const Link&) const = default;
   };
-  // By the action that sends it.
+  // Identified by the action that sends it.
   struct Message {
     ActionKind sent_by = ActionKind::kSendActivation;
     int unit = 0, micro_batch = 0;
@@ -68,7 +68,7 @@ class PlanMessages {
   struct Traffic {
     Side sent, posted;
     std::map<std::pair<ActionKind, int>, int>
-        not_posted;  // by kind and unit of the sends; below 0: posted before
+        not_posted;  // by kind and unit of the sends; negative: posted before sent
   };
   static Link link_of(int rank, const Action& action);
   static Message message_of(int rank, const Action& action);

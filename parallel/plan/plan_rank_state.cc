@@ -11,7 +11,7 @@ using Problem = PlanRankState::Problem;
 
 namespace {
 
-// A plan that trains has actions that only training has.
+// True if the plan has an action that only training has.
 bool is_training(const RankPlan& plan) {
   return std::ranges::any_of(plan.actions, [](const Action& a) { return traits(a.kind).trains; });
 }
@@ -88,7 +88,7 @@ Problem PlanRankState::check_form(const Action& a) const {
   return std::nullopt;
 }
 
-// What an action does over the tensor axis comes at once behind it.
+// The calls of an action over the tensor axis must follow it directly.
 Problem PlanRankState::check_calls(const Action& a) {
   if (!is_tensor_call(a.kind)) {
     if (auto problem = missing_calls()) return problem;
@@ -111,7 +111,7 @@ Problem PlanRankState::missing_calls() const {
                      owed_calls_.size());
 }
 
-// Tied parameters are those of a unit of another stage, too: PlanUpdateState knows which.
+// Tied parameters also belong to a unit of another stage; PlanUpdateState checks them.
 Problem PlanRankState::check_stage(const Action& a) const {
   if (plan_.stages.bounds.empty() || traits(a.kind).channel == Channel::kTied) return std::nullopt;
   const int stage = plan_.stages.stage_of(a.unit);
@@ -235,7 +235,7 @@ Problem PlanRankState::backward_weight(const Action& a) {
   if (deferred_.erase({a.unit, a.micro_batch}) == 0) {
     return "no BackwardInput of it has run, or it has run itself";
   }
-  // As in a plain backward: units may share a buffer that the first of them completes.
+  // As in an undivided backward: units may share a buffer, which the first of them completes.
   if (deferred_.contains({a.unit + 1, a.micro_batch})) return "that of the unit after it must come first";
   return update_.sum_gradient(a);
 }
@@ -279,7 +279,7 @@ Problem PlanRankState::missing_forward() const {
   return std::nullopt;
 }
 
-// Ranks that make no collective with others would end early unnoticed.
+// Ranks that share no collective with others could end early unnoticed.
 Problem PlanRankState::at_end() const {
   if (auto problem = missing_calls()) return problem;
   for (int u = 0; u < plan_.num_units; ++u) {

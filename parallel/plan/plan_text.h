@@ -1,4 +1,4 @@
-// Plans for people: readable, diffable text, a line an action.
+// Plans as readable, diffable text, one action per line.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace trireme {
 
-/// Ranks whose plans are equal, in order of their first rank.
+/// Ranks with equal plans; classes are ordered by their first rank.
 struct PlanClass {
   std::vector<int> ranks;
   const RankPlan* plan = nullptr;
@@ -21,8 +21,8 @@ std::string format_ranks(const std::vector<int>& ranks);
 /// "Forward unit 2 (blocks.1) micro-batch 0".
 std::string to_text(const Action& action, const std::vector<std::string>& unit_names);
 
-/// All actions of all ranks, equal plans once: "ranks 0-7" and then "  Forward unit 2 (blocks.1) micro-batch
-/// 0" ...
+/// All actions of all ranks, equal plans once: "ranks 0-7", then "  Forward unit 2 (blocks.1) micro-batch 0"
+/// ...
 std::string to_text(const StepPlan& plan, const std::vector<std::string>& unit_names);
 
 }  // namespace trireme

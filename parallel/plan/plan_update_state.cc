@@ -85,7 +85,7 @@ Problem PlanUpdateState::once(ActionKind kind, bool owed, bool ready, const char
   return std::nullopt;
 }
 
-// Of the whole step, after its last backward; or of one micro-batch, before the next one's backward.
+// Either the whole step, after its last backward, or one micro-batch, before the next one's backward.
 Problem PlanUpdateState::check_reducible(const Action& a) const {
   const auto open = unreduced_.find(a.unit);
   if (open == unreduced_.end()) return "the unit has no gradient to reduce";
@@ -188,7 +188,7 @@ Problem PlanUpdateState::check_tie(const Action& a) const {
 
 Problem PlanUpdateState::send_tied_gradient(const Action& a, bool backward_done) {
   if (!backward_done || !unreduced_.empty()) return "comes before the last gradient of this rank is reduced";
-  // Pieces are sent; where there are none, whole gradients.
+  // Ranks send pieces. If there are no pieces, they send whole gradients.
   if (plan_.owed.gathers_gradients_in_host && !plan_.owed.gathers_gradients) {
     if (auto problem = missing_gather()) return problem;
   }
@@ -204,7 +204,7 @@ Problem PlanUpdateState::tied_gradient(const Action& a) {
 
 Problem PlanUpdateState::tied_parameters(const Action& a) {
   if (auto problem = check_tie(a)) return problem;
-  // The received parameters replace a working copy, which the last backward of this rank must have seen.
+  // The received parameters replace a working copy, so the last backward of this rank must come first.
   const bool sends = a.kind == kSendTiedParameters;
   if (sends && !updated_.contains(a.unit)) return "comes before the unit's parameters are changed";
   if (auto problem = check_changing()) return problem;
@@ -240,7 +240,7 @@ Problem PlanUpdateState::grad_norm() {
   return once(kGradNorm, true, true, "");
 }
 
-// From the inside out: data axis, tensor axis, pipeline axis.
+// Order of the exchanges: data axis, tensor axis, pipeline axis.
 ActionKind PlanUpdateState::last_norms(ActionKind outermost) const {
   if (outermost == kBroadcastNorms && plan_.mesh.size(Axis::kPipeline) > 1) return kBroadcastNorms;
   if (outermost != kGatherNorms && plan_.mesh.size(Axis::kTensor) > 1) return kGatherChunkNorms;

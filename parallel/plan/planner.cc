@@ -42,15 +42,14 @@ StepPlan empty_plan(const Mesh& mesh, const PlanOptions& options) {
 
 std::vector<std::vector<PipelineTask>> training_tasks(const PlanOptions& options, int micro_batches) {
   const StageMap& stages = options.stages;
-  // In one stage the order of 1F1B is that of least memory, and all of them are equally fast.
+  // With one stage, the order of 1F1B needs the least memory, and all schedules are equally fast.
   const auto schedule =
       stages.pipeline == 1 ? PipelineSchedule::kOneForwardOneBackward : options.layout.schedule;
   return pipeline_tasks(schedule, stages.pipeline, stages.num_chunks() / stages.pipeline, micro_batches);
 }
 
-// The number of sends on a link that may be in flight so that no stage blocks another. 1F1B and GPipe need
-// one. Interleaved rounds of more micro-batches than stages send so many more before the receiver comes to
-// them.
+// The number of sends in flight on a link that keeps stages from blocking each other. 1F1B and GPipe need
+// one. Interleaved rounds of more micro-batches than stages send the excess before the receiver reaches them.
 int send_window(const PlanOptions& options, int micro_batches) {
   const int p = options.stages.pipeline;
   if (p == 1 || options.layout.schedule != PipelineSchedule::kInterleaved) return 1;
@@ -58,8 +57,8 @@ int send_window(const PlanOptions& options, int micro_batches) {
   return 1 + std::max(0, (micro_batches + rounds - 1) / rounds - p);
 }
 
-// Rounds of as many micro-batches as there are stages go through all chunks, so that no stage waits for more
-// than the first of them.
+// Runs rounds of p micro-batches (p stages) through all chunks, so that each stage waits only for the first
+// micro-batch of a round.
 std::vector<PipelineTask> evaluation_tasks(const StageMap& stages, int stage, int micro_batches) {
   std::vector<PipelineTask> tasks;
   for (int first = 0; first < micro_batches; first += stages.pipeline) {
@@ -72,8 +71,8 @@ std::vector<PipelineTask> evaluation_tasks(const StageMap& stages, int stage, in
   return tasks;
 }
 
-// The plan of a stage for one of its ranks: peers become ranks, and what is of micro-batches that it does not
-// have goes. Exchanges over the data axis are of no micro-batch, and stay.
+// The plan of a stage for one of its ranks. Peers become ranks, and actions of micro-batches that the rank
+// does not have are dropped. Exchanges over the data axis have no micro-batch, and stay.
 RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, const BatchLayout& batch, int rank) {
   RankPlan plan = stage_plan;
   const int data_rank = mesh.coord(rank)[Axis::kData];

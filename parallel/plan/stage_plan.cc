@@ -11,14 +11,14 @@ namespace {
 using enum ActionKind;
 using TaskKind = PipelineTask::Kind;
 
-// One run of a unit, with the messages of its task that come before or after it.
+// One run of a unit, with its task's messages before and after it.
 struct UnitRun {
   Action action;
   std::vector<Action> before, after;
 };
 
-// Joins the two parts of a backward that follow each other if nothing waits for the first: one backward, for
-// which less is kept.
+// Joins the two parts of a backward where they follow each other and nothing waits for the first part. The
+// joined backward keeps less.
 StageTasks with_joined_backwards(StageTasks stage) {
   std::vector<PipelineTask> tasks;
   for (const PipelineTask& task : stage.tasks) {
@@ -34,7 +34,7 @@ StageTasks with_joined_backwards(StageTasks stage) {
   return stage;
 }
 
-// The runs of units of a stage, in order, before anything is said about collectives.
+// The runs of units of a stage, in order, without collectives.
 class Compute {
  public:
   Compute(const StageTasks& tasks, const PlanOptions& options)
@@ -75,7 +75,7 @@ class Compute {
     runs_.back().after.push_back(action);
   }
 
-  // The receive that task `i` waits for.
+  // Adds the receive that task `i` waits for.
   void ask_for(UnitRun& at, std::size_t i) const {
     const PipelineTask& task = tasks_.tasks[i];
     if (task.kind == TaskKind::kBackwardWeight) return;
@@ -87,7 +87,7 @@ class Compute {
                          .peer = stages_.stage_of_chunk(forward ? task.chunk - 1 : task.chunk + 1)});
   }
 
-  // True if the chunk's backward follows its forward with nothing in between: then its last segment is kept.
+  // True if the chunk's backward directly follows its forward: then its last segment is kept.
   bool meets_backward(std::size_t forward) const {
     if (forward + 1 >= tasks_.tasks.size()) return false;
     const PipelineTask &task = tasks_.tasks[forward], &next = tasks_.tasks[forward + 1];
@@ -151,7 +151,7 @@ class Compute {
   std::vector<UnitRun> runs_;
 };
 
-// When a unit's parameters are needed: positions in the runs. Those of weights alone need none.
+// Positions in the runs at which a unit's parameters are needed. BackwardWeight needs none.
 struct Residency {
   int unit = 0;
   std::size_t gather_at = 0, first_use = 0, last_use = 0;
@@ -161,7 +161,7 @@ std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanO
   const auto num_units = static_cast<std::size_t>(options.stages.num_units());
   const auto depth = static_cast<std::size_t>(options.layout.prefetch_depth);
   std::vector<Residency> all;
-  std::vector<int> open(num_units, -1);  // a residency that goes on: a recompute waits for its backward
+  std::vector<int> open(num_units, -1);  // index of an open residency: a recompute waits for its backward
   std::vector<std::size_t> free_from(num_units, 0);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Action& action = runs[i].action;
@@ -180,15 +180,15 @@ std::vector<Residency> residencies(const std::vector<UnitRun>& runs, const PlanO
   return all;
 }
 
-// The gathering of gradients after the last backward of units: what gathers overlap is the next unit's
-// backward, and on two levels that of the one after it.
+// Gathers gradients after the last backward of units, so that each gather overlaps the next unit's backward,
+// and with two levels also the backward after that.
 class GradGathers {
  public:
   explicit GradGathers(const PlanOptions& options)
       : over_hosts_(options.gather_gradients),
         in_host_(options.data_ranks_per_host > 1 && !sharded_by(options.layout.zero).optimizer) {}
 
-  /// `next`: the unit whose sum is started now; -1: none.
+  /// `next`: the unit whose sum starts now; -1: none.
   void advance(std::vector<Action>& actions, int next) {
     int gathered = summed_;  // over the hosts
     if (over_hosts_ && summed_ >= 0) actions.push_back({.kind = kGatherGrad, .unit = summed_});
@@ -202,8 +202,8 @@ class GradGathers {
 
  private:
   const bool over_hosts_, in_host_;
-  int summed_ = -1;    // the unit whose pieces are on their way
-  int gathered_ = -1;  // the one whose pieces are gathered over the hosts
+  int summed_ = -1;    // the unit whose pieces are in flight
+  int gathered_ = -1;  // the unit whose pieces are gathered over the hosts
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The plan of one stage of the pipeline: its tasks become actions. planner.h puts the stages together.
+// The plan of one pipeline stage: its tasks become actions. planner.h combines the stages.
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@ namespace trireme {
 struct StageTasks {
   int stage = 0;
   std::vector<PipelineTask> tasks;  // of its rank, in order
-  int micro_batches = 1;            // of a data rank
+  int micro_batches = 1;            // per data rank
   bool training = true;
 };
 
-/// All actions up to, but without, those of the whole model. `options.stages` has bounds. Peers are stages,
-/// not ranks.
+/// All actions except the final ones of the whole model. `options.stages` has bounds. Peers are stages, not
+/// ranks.
 RankPlan plan_stage(const StageTasks& tasks, const PlanOptions& options);
 
 }  // namespace trireme

@@ -15,7 +15,7 @@ void add_once(std::vector<Action>& actions, const Action& action) {
   if (std::ranges::find(actions, action) == actions.end()) actions.push_back(action);
 }
 
-// Messages to the stages of tied units, before the norm and after the update. Sends come first: they
+// Messages to the stages of tied units, before the norm and after the update. Sends come first, because they
 // wait for no other rank.
 struct TieActions {
   std::vector<Action> before_norm, after_update;
@@ -49,9 +49,9 @@ TieActions tie_actions(int stage, const PlanOptions& options, const OwedExchange
   return sends;
 }
 
-// `change` of every unit of a stage, with what brings its working copies up to date. A unit's copies travel
-// while the next units are changed. Inside of hosts they go when all are on their way between hosts: on slow
-// links a gather that starts late waits for its handshakes alone.
+// `change` of every unit of a stage, followed by the gathers of its working copies. The copies travel while
+// the next units change. Gathers inside hosts start after all gathers between hosts have started: on slow
+// links a gather that starts late only waits for its handshakes.
 std::vector<Action> change_of_units(ActionKind change, int stage, const PlanOptions& options,
                                     const OwedExchanges& owed) {
   std::vector<Action> actions, in_host;

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Ranks that meet in collectives of a scope.
+// Ranks that share the collectives of a scope.
 struct Group {
   Scope scope = Scope::kWorld;
   std::vector<int> ranks;
@@ -88,14 +88,14 @@ class Simulation {
     return fail_at({r, position(r)}, what);
   }
 
-  // True if a message is on its way without which an action cannot run.
+  // True if an action cannot run before a message that is still to be sent.
   bool waits_for_message(int r, const Action& a) {
     return std::ranges::any_of(state(r).awaited(a), [&](const Action& receive) {
       return receive == a ? !messages_.next_has_arrived(r, receive) : !messages_.has_arrived(r, receive);
     });
   }
 
-  // Plays one action that is no collective. `blocked`: it waits for another rank.
+  // Plays one action that is not a collective. `blocked`: it waits for another rank.
   std::optional<PlanError> step(int r, bool& blocked) {
     const Action& a = current(r);
     blocked = waits_for_message(r, a);
@@ -113,14 +113,15 @@ class Simulation {
     return std::nullopt;
   }
 
-  // True if a rank is at a collective of this scope and has nothing in flight that it would wait for.
+  // True if a rank is at a collective of this scope and waits for no message.
   bool ready(int r, Scope scope) {
     if (finished(r) || traits(current(r).kind).scope != scope) return false;
     if (current(r).kind == ActionKind::kReduceLoss) return messages_.all_posted(r);
     return !waits_for_message(r, current(r));
   }
 
-  // A Gather exchanges what no resident unit shares with its own: the same on all ranks.
+  // A Gather exchanges the groups that no resident unit shares with it, so ranks must agree on the resident
+  // units.
   std::optional<PlanError> check_equally_resident(const std::vector<int>& group) {
     for (const int r : group) {
       if (state(r).resident() == state(group[0]).resident()) continue;
@@ -131,7 +132,7 @@ class Simulation {
     return std::nullopt;
   }
 
-  // When every rank of a group is at a collective of the group, they must be the same one.
+  // Once every rank of a group is at a collective of the group, they must be at the same one.
   std::optional<PlanError> join(const std::vector<int>& group, Scope scope, bool& joined) {
     for (const int r : group) {
       if (!ready(r, scope)) return std::nullopt;
@@ -153,7 +154,7 @@ class Simulation {
     return std::nullopt;
   }
 
-  // True if the sender of a receive has the send still before it.
+  // True if the sender of a receive still has the send ahead of it.
   bool will_be_sent(const PlanMessages::Position& at) const {
     const Action& receive = actions(at.rank)[at.action];
     const auto& sender = actions(receive.peer);
@@ -162,7 +163,7 @@ class Simulation {
                      send) != sender.end();
   }
 
-  // The receive that everybody waits for in the end: best, one whose send is nowhere.
+  // The receive at the root of a deadlock, preferably one that no rank will send.
   std::optional<PlanMessages::Position> culprit_receive() const {
     std::optional<PlanMessages::Position> culprit;
     for (int r = 0; r < num_ranks(); ++r) {

@@ -1,5 +1,5 @@
-// Messages between neighbouring units of two stages in one play of a plan: activations, and their gradients
-// back. See [Note: what blocks].
+// Messages between neighbouring units of two stages in one play of a plan: activations, and gradients in the
+// other direction. See [Note: what blocks].
 #pragma once
 
 #include <deque>
@@ -14,17 +14,17 @@ namespace trireme {
 
 class BoundaryMessages {
  public:
-  /// Of a plan with this RankPlan::send_window. All arguments outlive this.
+  /// For a plan with this RankPlan::send_window. `parts` and `input` outlive this.
   BoundaryMessages(const RankParts& parts, const ExecutionInput& input, int send_window)
       : parts_(parts), input_(input), send_window_(static_cast<std::size_t>(send_window)) {}
 
-  /// Starts to send what the action's unit has for its neighbour. Waits for earlier sends beyond the window.
-  /// Throws Error(kInvalidInput) for what is not of the shapes that the other stage expects.
+  /// Starts to send tensors of the action's unit to its neighbour. Waits for earlier sends beyond the window.
+  /// Throws Error(kInvalidInput) if the shapes are not the ones that the other stage expects.
   void send(const Action& send, const std::vector<Tensor>& tensors);
   /// Posts a receive.
   void receive(const Action& receive);
-  /// Waits for what was received for the action's unit and micro-batch, on the channel that it takes from.
-  /// Empty where nothing was: its neighbour is on this rank.
+  /// Waits for the message for the action's unit and micro-batch, on the channel that it takes from. Returns
+  /// nothing if the neighbouring unit is on this rank.
   std::vector<Tensor> take(const Action& user);
   void finish_sends();
 
@@ -40,7 +40,7 @@ class BoundaryMessages {
     auto operator<=>(const Received&) const = default;
   };
   void wait(Message& message);
-  /// What a unit hands to the next one in this play. See [Note: shapes of a play].
+  /// The output shapes of a unit in this play. See [Note: shapes of a play].
   const std::vector<TensorSpec>& outputs_of(int unit, int micro_batch);
   Communicator& stages() const { return *parts_.groups.along(Axis::kPipeline); }
   int stage_of_peer(const Action& a) const { return parts_.groups.mesh.coord(a.peer)[Axis::kPipeline]; }
@@ -49,7 +49,7 @@ class BoundaryMessages {
   const ExecutionInput& input_;
   const std::size_t send_window_;
   std::map<Received, Message> received_;
-  std::map<std::pair<ActionKind, int>, std::deque<Message>> sends_;  // the last ones, by kind and unit
+  std::map<std::pair<ActionKind, int>, std::deque<Message>> sends_;  // in flight, by kind and unit
 };
 
 }  // namespace trireme

@@ -15,11 +15,11 @@
 namespace trireme {
 namespace {
 
-// Elements of a tensor that are gathered and written at a time.
+// Number of elements of a tensor that are gathered and written at once.
 constexpr std::int64_t kWrittenElems = std::int64_t{1} << 20;
 
-// The elements of a part that elements [begin, end) of the whole tensor are: neighbours, as parts keep the
-// order.
+// The elements of a part that correspond to elements [begin, end) of the whole tensor. They are contiguous,
+// because parts keep the order.
 StateGather::Range range_of(const SavedPart& part, std::int64_t begin, std::int64_t end) {
   const auto first_from = [&](std::int64_t of_whole) {
     const auto elems = std::views::iota(std::int64_t{0}, part.shape.num_elems());
@@ -30,7 +30,7 @@ StateGather::Range range_of(const SavedPart& part, std::int64_t begin, std::int6
   return {first_from(begin), first_from(end)};
 }
 
-// Puts a range of a part in its places among the elements of the whole tensor from `begin` on.
+// Copies a range of a part into the whole tensor, of which `whole` holds the elements from `begin` on.
 void scatter(const SavedPart& part, StateGather::Range range, std::span<const float> values,
              std::int64_t begin, std::span<float> whole) {
   for (std::int64_t at = range.first; at < range.last;) {
@@ -62,7 +62,7 @@ void write_tensor(const StateGather& gather, const CheckpointTensor& t, Safetens
 std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
                                          const std::vector<CheckpointTensor>& tensors) {
   const bool writes = engine.communicator().rank() == 0;
-  // Names the file where the file system holds up the job.
+  // The watchdog names the file if the file system blocks the job.
   const Watchdog::Scope watch(writes ? engine.communicator().status().get() : nullptr,
                               "the writing of " + path.string());
   std::optional<SafetensorsWriter> writer;
@@ -77,10 +77,10 @@ void check_names(const TensorSource& source, const std::vector<CheckpointTensor>
   source.check(entries_of(tensors));
 }
 
-// What this rank has of a part of a tensor.
+// This rank's piece of a part of a tensor.
 struct OwnedPart {
-  std::int64_t first = 0;  // element of the part
-  Tensor values;           // from there on
+  std::int64_t first = 0;  // first element within the part
+  Tensor values;           // values from `first` on
 };
 
 std::optional<OwnedPart> owned_part(const Engine& engine, const CheckpointTensor& t, const SavedPart& part) {
@@ -97,7 +97,7 @@ std::optional<OwnedPart> owned_part(const Engine& engine, const CheckpointTensor
   return OwnedPart{begin - part.offset, owned.slice(begin - first, {end - begin})};
 }
 
-// Calls `visit(tensor, part, what this rank has of it, its values in the source)` for all that it has.
+// Calls visit(tensor, part, this rank's piece, its values in the source) for every piece of this rank.
 template <class Visit>
 void for_each_owned(const Engine& engine, const TensorSource& source,
                     const std::vector<CheckpointTensor>& tensors, const Visit& visit) {
@@ -118,7 +118,7 @@ void for_each_owned(const Engine& engine, const TensorSource& source,
   }
 }
 
-/// What the elements of a tensor are.
+/// The kind of number that a tensor must contain.
 struct Elements {
   const char* text;
   bool (*holds)(float value);
@@ -133,8 +133,8 @@ Elements elements_of(const CheckpointTensor& t, StatisticRule rule) {
   return t.name.ends_with(".running_var") ? kVariance : kFinite;
 }
 
-// A model with other numbers would train, and give nothing but NaN: of what this rank has, so all ranks
-// together look at everything once. `rule` is that of the statistics among them.
+// Rejects values with which a model would train to NaN. Each rank checks its own piece, so all ranks together
+// check everything once. `rule` is the rule of the statistics among the tensors.
 void check_values(const Engine& engine, const TensorSource& source,
                   const std::vector<CheckpointTensor>& tensors, StatisticRule rule) {
   for_each_owned(
@@ -206,7 +206,7 @@ void load_model(Engine& engine, const TensorSource& source) {
 
 namespace {
 
-// Parameters that are frozen have none, and what the file has of them is what they are.
+// Frozen parameters have no averages; the file has their masters instead.
 void load_averages(const Engine& engine, const std::filesystem::path& folder) {
   if (!engine.parameters().has_averages() || !std::filesystem::exists(folder / kAveragesFile)) return;
   const SafetensorsSource averages(folder / kAveragesFile);

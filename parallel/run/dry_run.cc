@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-// Parameters, gradients and statistics of one block, as an engine has them, without values.
+// Parameters, gradients and statistics of one block, with the engine's shapes and dtypes and meaningless
+// values.
 class Scratch final : public ParameterResolver, public StatisticResolver {
  public:
   Scratch(const Context& ctx, const Block& block)
@@ -75,7 +76,7 @@ void DryRun::cover(const BoundaryShapes::Play& play) {
   ctx.backend->synchronize(ctx.exec);
 }
 
-// The largest copy to the device in such a play: of a batch, where this rank reads any.
+// The largest copy to the device in a play: a tensor of a batch, if this rank reads any.
 std::size_t DryRun::upload_bytes(const BoundaryShapes::Play& play) const {
   const bool reads = options_.stages.stage_of(0) == options_.stage ||
                      options_.stages.stage_of(options_.stages.num_units() - 1) == options_.stage;
@@ -87,7 +88,7 @@ std::size_t DryRun::upload_bytes(const BoundaryShapes::Play& play) const {
   return static_cast<std::size_t>(std::max({input, target, bounds}) * play.num_samples);
 }
 
-// What StageCompute gives a unit: the first and the last look at the batch.
+// The batch that StageCompute passes to a unit: only the first and the last read it.
 Batch DryRun::batch_of(int unit, const BoundaryShapes::Play& play) const {
   if (unit != 0 && !is_last(unit)) return {};
   return make_batch(options_.sample, play.num_samples, [&](const Shape& shape, DType dtype) {

@@ -1,17 +1,16 @@
-// Runs the blocks of a rank once before it posts messages, so that nothing waits for the whole device
-// afterwards.
+// Runs the blocks of a rank once before it posts messages, so that no later call waits for the whole device.
 //
-// [Note: dry runs] Libraries make their plans when a call of a shape first runs. That may load modules,
-// allocate, and hold the host up until the device has done all of its work. A stage of a pipeline that has
-// posted a receive would wait there for a message that its peer sends after one that this stage has still to
-// post: both wait for ever, in a plan that was proved free of deadlocks. Collectives are no such case: all
-// ranks of a group come to them whatever one of them waits for.
+// [Note: dry runs] A library plans a call when its shape first runs. Planning may load modules, allocate, and
+// block the host until the device is idle. Suppose a pipeline stage has posted a receive and blocks in this
+// way. It waits for a message that its peer sends only after another message, whose receive this stage has
+// not posted yet. Both ranks wait forever, although the plan was proved free of deadlock. Collectives are
+// safe: all ranks of a group reach them, whatever one of them waits for.
 //
-// So every call of a play is made before the play, when the host has posted all that peers wait for: a block
-// at a time, on zeros, with parameters, gradients and samples of statistics that are its own and freed at
-// once. No state of the job is read or written, random numbers are functions of keys, and the sums of a later
-// call do not depend on an earlier one: no bit of a step changes. It needs less memory than the step, in
-// which the same is alive beside more, and is no part of what is measured.
+// So every call of a play is made before the play, when the host has posted everything that peers wait for.
+// Blocks run one at a time, on zeros, with temporary parameters, gradients and samples of statistics that are
+// freed at once. No bit of a step changes: no state of the job is read or written, random numbers are
+// functions of keys, and the sums of a call do not depend on earlier calls. A dry run needs less memory than
+// the step, which holds the same tensors and more, and is not part of measured memory or time.
 #pragma once
 
 #include <set>
@@ -25,12 +24,12 @@ namespace trireme {
 
 class DryRun {
  public:
-  /// All references outlive this.
+  /// All references must outlive the DryRun.
   struct Options {
     const Context& ctx;
     const BlockList& blocks;
     const StageMap& stages;
-    int stage = 0;  // whose units are run
+    int stage = 0;  // whose units run
     BoundaryShapes& shapes;
     SampleSpec sample;
     bool recomputes = false;  // whole blocks
@@ -39,8 +38,8 @@ class DryRun {
   };
   explicit DryRun(Options options) : options_(std::move(options)) {}
 
-  /// Runs what has not run yet of micro-batches of such a play; waits for the device. To be called between
-  /// plays. Throws what the blocks throw, with the block's name in front.
+  /// Runs the units on a micro-batch of this play, once per play; waits for the device. Call it between
+  /// plays. Throws the blocks' errors, with the block's name in front.
   void cover(const BoundaryShapes::Play& play);
 
  private:

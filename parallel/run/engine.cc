@@ -38,7 +38,7 @@ Context context_of(const EngineOptions& options) {
   return ctx;
 }
 
-// Messages are summed up where the host has their memory, see [Note: message sums].
+// Messages are summed if their memory is the host's, see [Note: message sums].
 std::shared_ptr<Communicator> world_of(const std::shared_ptr<Communicator>& comm,
                                        const EngineOptions& options) {
   const DeviceTraits& device = traits(options.device.type);
@@ -59,7 +59,7 @@ TensorPlace tensor_place(const MeshGroups& groups) {
   return {.places = groups.mesh.size(Axis::kTensor), .place = groups.coord()[Axis::kTensor]};
 }
 
-// With what the optimizer asks of the layout.
+// The rules of the job, and of the optimizer.
 ParameterRules rules_of(const EngineOptions& options) {
   ParameterRules rules = options.rules;
   rules.separates_matrices = options.optimizer.kind == OptimizerConfig::Kind::kMuon;
@@ -176,7 +176,7 @@ std::unique_ptr<StepGraph> Engine::make_graph() const {
   return options_.cuda_graph ? std::make_unique<StepGraph>(ctx_, groups_.world) : nullptr;
 }
 
-// It is reserved whole: how much of it a set will fill is not known before it was read.
+// Reserves the whole cache: how much a data set fills is unknown before it is read.
 Buffer Engine::reserve_data_cache() const {
   const int stage = groups_.coord()[Axis::kPipeline];
   const bool reads = stage == 0 || stage == groups_.mesh.size(Axis::kPipeline) - 1;
@@ -225,12 +225,12 @@ void Engine::set_steps_done(std::int64_t steps) {
   scaler_->write(ctx_, {.updates = static_cast<std::int32_t>(steps)});
 }
 
-// Enqueues a step, or plays the recorded one; its losses.
+// Enqueues a step or replays the recorded one. Returns its losses.
 Tensor Engine::run_step(ExecutionInput& input, MemoryStats& memory) {
   const auto enqueue = [&] { return executor_->run(own_plan(plan_), input, optimizer_step_.get()); };
   if (graph_) graph_->upload(own_plan(plan_), stages_, groups_.coord()[Axis::kData], input);
   if (graph_ && !optimizer_step_->is_observed()) {
-    params_->settle();  // a graph waits for nothing that is none of its own, and leaves nothing under way
+    params_->settle();  // a graph starts and ends with nothing else in flight
     Tensor losses = graph_->run(input, [&] {
       Tensor enqueued = enqueue();
       params_->settle();
@@ -348,7 +348,7 @@ float Engine::evaluate(const BatchSource& source, std::int64_t num_samples, std:
   return tree_sum(in_global_order(all, batch));
 }
 
-// Losses come by rank and local micro-batch; the tree wants them by global micro-batch, without idle places.
+// Losses are ordered by rank and local micro-batch. The tree needs them by global micro-batch, without gaps.
 std::vector<float> Engine::in_global_order(const std::vector<float>& losses, const BatchLayout& batch) const {
   std::vector<float> ordered(static_cast<std::size_t>(batch.num_micro_batches()));
   for (int r = 0; r < batch.data_ranks; ++r) {
@@ -372,7 +372,7 @@ std::optional<NonFiniteGradient> Engine::find_non_finite_gradient(const StepResu
                                                                   const BatchSource& source,
                                                                   std::int64_t num_targets) {
   NonFiniteSearch search(*parts_, batch_, *optimizer_step_);
-  // The replay takes the place of both buffers below, so that it needs no memory beyond that of the step.
+  // The replay reuses both buffers below, so that it needs no more memory than the step.
   const auto in_sums = skipped.step == steps_done_ ? search.find_in_sums() : std::nullopt;
   ExecutionInput input = step_input(source, num_targets, skipped.step - 1);
   input.observe_leaves = [&](int micro_batch, const auto& leaf) { search.look(micro_batch, leaf); };

@@ -3,9 +3,9 @@
 //   Engine engine(std::move(blocks), LocalWorld(1).communicator(0), {.global_batch = 32, .micro_batch = 8});
 //   StepResult result = engine.step(source, targets_per_step, 1e-3);
 //
-// step() is enqueue_step(), which never waits for the device, and collect(), which does.
-// The constructor lays the parameters out, plans the step and validates the plan of all ranks; step() plays
-// it. Every rank of the communicator constructs an Engine with equal arguments and makes the same calls.
+// step() is enqueue_step(), which never waits for the device, followed by collect(), which does. The
+// constructor lays the parameters out, plans the step and validates the plan of all ranks; step() plays it.
+// Every rank of the communicator constructs an Engine with equal arguments and makes the same calls.
 #pragma once
 
 #include <functional>
@@ -33,128 +33,127 @@
 
 namespace trireme {
 
-/// What an evaluation computes with.
+/// The weights of an evaluation.
 enum class Weights : std::uint8_t {
   kParameters,
-  kAverages,  // of an engine with EngineOptions::ema
+  kAverages,  // requires EngineOptions::ema
 };
 
-/// Whose plans an engine writes.
+/// The plans that an engine writes.
 enum class Planning : std::uint8_t {
-  kAllRanks,  // and validates them against each other
-  kOwnRank,   // none is validated: to count what many layouts would need, not to train
+  kAllRanks,  // all ranks' plans, validated against each other
+  kOwnRank,   // only this rank's, not validated: to measure many layouts, not to train
 };
 
 struct EngineOptions {
   Device device;
   int threads = 1;                           // host threads of this rank
   std::optional<std::int64_t> memory_limit;  // bytes; more is an Error(kOutOfMemory)
-  std::int64_t global_batch = 1;             // samples a step, over all ranks
-  std::int64_t micro_batch = 1;              // samples a forward
+  std::int64_t global_batch = 1;             // per step, over all ranks
+  std::int64_t micro_batch = 1;              // per forward
   std::uint64_t seed = 0;                    // initial parameters and dropout
   OptimizerConfig optimizer;
-  ParameterRules rules;    // what is frozen, and factors of learning rate and weight decay by name
+  ParameterRules rules;    // frozen parameters, and factors of learning rate and weight decay, by name
   float ema = 0.0f;        // decay of averages of the parameters; 0: none. See [Note: averages]
   float grad_clip = 0.0f;  // largest global gradient norm; 0: no clipping
   Reduction reduction = Reduction::kCanonical;
   Layout layout;
-  HostMap hosts;  // of every rank; empty: Communicator::hosts(). A prediction, which has nobody to ask, takes
-                  // more or less ranks than these as hosts like these, and an empty map as one host
+  HostMap hosts;  // host of every rank; empty: Communicator::hosts(). A prediction extrapolates to other rank
+                  // counts with identical hosts; with an empty map, it assumes one host
   Offload offload = Offload::kNone;
   bool cuda_graph = false;                       // record a step and play it (step_graph.h)
   std::shared_ptr<const ProductTable> products;  // measured choices, the same on every rank; null: none
-  std::int64_t data_cache_bytes = 0;  // on the CPU: host memory for what the data sets of a rank keep
-  std::optional<SampleSpec> sample;   // what every batch consists of; a pipeline needs to know
-  double timeout_s = 0;               // an action that takes longer ends the job (watchdog.h); 0: never
+  std::int64_t data_cache_bytes = 0;             // on the CPU: host memory for cached data sets of a rank
+  std::optional<SampleSpec> sample;              // shape of every batch; required by a pipeline
+  double timeout_s = 0;  // limit for one action, after which the job ends (watchdog.h); 0: none
   Precision precision;
-  LossScaleConfig loss_scale;  // off: right for all modes but fp16
+  LossScaleConfig loss_scale;  // off: sufficient for all modes but fp16
   bool verify_state = false;   // Engine::verifier(), see [Note: state checks]
   bool snapshots = false;      // Engine::snapshot(), see [Note: snapshots]
   Planning planning = Planning::kAllRanks;
-  std::function<void(StepPlan&)>
-      rewrite_plan;  // changes what the planner wrote, before it is validated: a step, an evaluation
-  const Backend* backend = nullptr;  // in place of the device's own table: instrumented in tests
+  std::function<void(StepPlan&)> rewrite_plan;  // changes the plan of a step or evaluation before validation
+  const Backend* backend = nullptr;             // replaces the device's table; instrumented in tests
 };
 
-/// What the optimizer allows to shard at most: one that updates whole matrices, nothing.
+/// The highest ZeRO stage that the optimizer allows; kNone for one that updates whole matrices.
 ZeroStage largest_zero(const EngineOptions& options);
 
-/// Of an engine with these options, whose `hosts` are all there, and so many ranks.
+/// The exchange of an engine with these options on `num_ranks` ranks. `hosts` must name the host of each.
 ExchangeChoice exchange_of(const EngineOptions& options, int num_ranks);
 
 class Engine {
  public:
   Engine(BlockList blocks, std::shared_ptr<Communicator> comm, const EngineOptions& options);
-  /// Shares blocks with others (a prediction, several ranks in one process): blocks hold no state.
+  /// Shares blocks with other engines (a prediction, several ranks in one process): blocks hold no state.
   Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communicator> comm,
          const EngineOptions& options);
   ~Engine();
 
-  /// One optimizer step with learning rate `lr`. `source` is asked for this rank's micro-batches, in order;
-  /// `num_targets` counts the targets of the whole global batch; without any, loss and gradients are 0, and
-  /// the update is that of zero gradients. Collective over all ranks. After an Error the engine must not be
-  /// used for further steps.
+  /// Runs one optimizer step with learning rate `lr`. Calls `source` for this rank's micro-batches, in order.
+  /// `num_targets` counts the targets of the whole global batch; if it is 0, loss and gradients are 0, and
+  /// the optimizer updates with zero gradients. Collective over all ranks. After an Error the engine must not
+  /// be used for further steps.
   StepResult step(const BatchSource& source, std::int64_t num_targets, double lr);
 
-  /// The same step without its result: nothing in it waits for the device, whatever becomes of the step. At
-  /// most StepRecords::kMaxPending steps may wait to be collected.
+  /// Enqueues the same step without returning its result. Nothing in it waits for the device, even if the
+  /// step is skipped. At most StepRecords::kMaxPending steps may be pending.
   void enqueue_step(const BatchSource& source, std::int64_t num_targets, double lr);
-  /// Waits for the oldest step that was not collected. Throws Error(kInvalidInput) when there is none.
+  /// Waits for the oldest pending step. Throws Error(kInvalidInput) if there is none.
   StepResult collect();
   std::size_t num_pending() const { return records_->num_pending(); }
-  /// What records steps and plays them; null without EngineOptions::cuda_graph.
+  /// Records and replays steps; null without EngineOptions::cuda_graph.
   const StepGraph* step_graph() const { return graph_.get(); }
-  /// True where a step may be under way when enqueue_step() returns; false where it is done by then.
+  /// True if a step may still run when enqueue_step() returns.
   bool is_asynchronous() const { return ctx_.backend->is_asynchronous(); }
 
-  /// Which gradient of a skipped step was not finite; `source` and `num_targets` as in that step. Plays the
-  /// step again: exact while no later step was enqueued, else with the parameters as they are now. Empty when
-  /// none can be named any more. Collective.
+  /// Finds the gradient of a skipped step that was not finite; `source` and `num_targets` as in that step.
+  /// Plays the step again. The result is exact if no later step was enqueued; otherwise it uses the current
+  /// parameters. Empty if no gradient can be named any more. Collective.
   std::optional<NonFiniteGradient> find_non_finite_gradient(const StepResult& skipped,
                                                             const BatchSource& source,
                                                             std::int64_t num_targets);
 
   /// Mean loss over samples [0, num_samples) of `source`. Collective; the same bits for any number of ranks.
-  /// `observe` sees the logits of every micro-batch, on the rank that computes it. Throws
-  /// Error(kInvalidInput) for averages that the engine does not keep.
+  /// `observe` is called with the logits of every micro-batch, on the rank that computes it. Throws
+  /// Error(kInvalidInput) for Weights::kAverages if the engine keeps none.
   float evaluate(const BatchSource& source, std::int64_t num_samples, std::int64_t num_targets,
                  const LogitsObserver& observe = {}, Weights weights = Weights::kParameters);
 
-  /// Logits of the whole model on one batch, on this rank alone: for sampling and tests. Throws
-  /// Error(kUnsupported) where the model is cut into stages. With a cache, `batch` has the tokens after those
-  /// that it holds, and adds them: see [Note: decoding].
+  /// Logits of the whole model on one batch, on this rank only: for sampling and tests. Throws
+  /// Error(kUnsupported) if the model is cut into stages. With a cache, `batch` has the tokens after the
+  /// cached ones, and they are added: see [Note: decoding].
   Tensor infer(const HostBatch& batch, KeyValueCache* cache = nullptr);
 
-  /// Hash of all parameters, their averages and optimizer state in global order: equal on every layout that
-  /// did the same steps.
+  /// Hash of all parameters, their averages and optimizer state in global order. It is equal on every layout
+  /// that ran the same steps.
   std::uint64_t state_hash() const;
 
-  /// What looks for bits that flipped; null without EngineOptions::verify_state.
+  /// Detects flipped bits; null without EngineOptions::verify_state.
   const StateVerifier* verifier() const { return verifier_.get(); }
 
-  /// Copies of the state for checkpoints that are written while training goes on; null without
+  /// Copies of the state, from which checkpoints are written during training; null without
   /// EngineOptions::snapshots.
   const StateSnapshot* snapshot() const { return snapshot_.get(); }
   StateSnapshot* snapshot() { return snapshot_.get(); }
 
-  /// Called in each step with complete gradients, before the update: (full name, gradient), multiplied by the
-  /// loss scale. Where gradients are sharded they are gathered for it, so all ranks observe or none. A rank
-  /// sees those of its stage.
+  /// Calls `observer` in each step with complete gradients, before the update: (full name, gradient),
+  /// multiplied by the loss scale. Sharded gradients are gathered for it, so either all ranks observe or
+  /// none. A rank observes the gradients of its stage.
   void observe_gradients(OptimizerStep::GradientObserver observer) {
     optimizer_step_->observe_gradients(std::move(observer));
   }
 
-  /// From now on `decide` is asked in each step before its update, with the step's loss and gradient norm.
-  /// True: no update, as where a gradient is not finite: parameters, averages, statistics, optimizer state
-  /// and the count of updates stay; the loss scale stays as well. Both numbers are the same on every rank and
-  /// layout, and so has to be the answer. The host waits for the device then. Throws Error(kUnsupported)
-  /// where steps are recorded (EngineOptions::cuda_graph).
+  /// Calls `decide` in every later step before the update, with the step's loss and gradient norm. If it
+  /// returns true the update is skipped, as with a gradient that is not finite: parameters, averages,
+  /// statistics, optimizer state and the count of updates stay. The loss scale stays as well. Both numbers
+  /// are the same on every rank and layout, and the return value must be too. Makes the host wait for the
+  /// device in each step. Throws Error(kUnsupported) if steps are recorded (EngineOptions::cuda_graph).
   void leave_out_steps(std::function<bool(float loss, float grad_norm)> decide);
 
   std::int64_t steps_done() const { return steps_done_; }
-  /// For restored state. Without its loss_scale_state(): all of these steps count as updates.
+  /// For restored state. Unless set_loss_scale_state() follows, all of these steps count as updates.
   void set_steps_done(std::int64_t steps);
-  /// What goes on beside the parameters: scale, counts of clean and skipped steps, updates. Waits.
+  /// State besides the parameters: scale, counts of clean and skipped steps, updates. Waits for the device.
   LossScaleState loss_scale_state() const { return scaler_->read(ctx_); }
   /// For restored state, after set_steps_done().
   void set_loss_scale_state(const LossScaleState& state) { scaler_->write(ctx_, state); }
@@ -162,7 +161,7 @@ class Engine {
   /// See Executor::observe_actions.
   void observe_actions(Executor::ActionObserver observer) { executor_->observe_actions(std::move(observer)); }
 
-  /// Elements of a staging buffer on this rank, now and at most `most`: [Note: staging].
+  /// Size in elements of a staging buffer on this rank now, at most `most`: [Note: staging].
   std::int64_t staging_elems(std::int64_t most) const {
     return trireme::staging_elems(*ctx_.allocator, options_.memory_limit, most);
   }
@@ -173,38 +172,38 @@ class Engine {
   const ParamStore& parameters() const { return *params_; }
   ParamStore& parameters() { return *params_; }
   const StepPlan& plan() const { return plan_; }
-  /// Who computes which samples of a step.
+  /// The assignment of a step's samples to ranks.
   const BatchLayout& batch() const { return batch_; }
-  /// The memory of EngineOptions::data_cache_bytes; undefined on devices with memory of their own, and on
-  /// stages that read no samples.
+  /// The memory of EngineOptions::data_cache_bytes; undefined on devices with separate memory, and on stages
+  /// that read no samples.
   const Buffer& data_cache() const { return data_cache_; }
   const StatisticStore& statistics() const { return *statistics_; }
-  /// Of all ranks.
+  /// All ranks.
   Communicator& communicator() const { return *groups_.world; }
   const MeshGroups& groups() const { return groups_; }
-  /// Whether exchanges over the data axis have one level or two, and why.
+  /// The number of levels of exchanges over the data axis, and the reason.
   const ExchangeChoice& exchange() const { return exchange_; }
-  /// Of every rank.
+  /// The host of every rank.
   const HostMap& hosts() const { return options_.hosts; }
-  /// Which blocks run on which stage.
+  /// The stage of every block.
   const StageMap& stages() const { return stages_; }
-  /// What watches that the ranks of this machine are there, and get on in steps and in what callers put into
-  /// a Watchdog::Scope; null for a single rank without EngineOptions::timeout_s.
+  /// Watches that the ranks of this machine are alive and make progress, in steps and inside a
+  /// Watchdog::Scope of a caller. Null for a single rank without EngineOptions::timeout_s.
   Watchdog* watchdog() const { return watchdog_.get(); }
-  /// After masters were written from outside: brings all working copies up to date. Collective.
+  /// Brings all working copies up to date after a caller wrote masters. Collective.
   void refresh_parameters();
 
  private:
   Buffer reserve_data_cache() const;
   StepPlan make_plan() const;
-  /// Null where nothing can wait: see [Note: dry runs].
+  /// Null if nothing can wait: see [Note: dry runs].
   std::unique_ptr<DryRun> make_dry_run();
   PlanOptions plan_options() const;
   std::unique_ptr<StepGraph> make_graph() const;
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
   /// `step` counts from 0.
   ExecutionInput step_input(const BatchSource& source, std::int64_t num_targets, std::int64_t step) const;
-  /// The same batches; what they are waited for is timed. `source` outlives it.
+  /// `source`, with the time spent waiting for it measured. `source` outlives the result.
   BatchSource timed(const BatchSource& source) const;
   const RankPlan& own_plan(const StepPlan& plan) const {
     return plan.ranks[static_cast<std::size_t>(groups_.world->rank())];
@@ -222,13 +221,13 @@ class Engine {
   Context ctx_;
   Buffer data_cache_;
   const std::unique_ptr<Optimizer> optimizer_;
-  const std::unique_ptr<Watchdog> watchdog_;  // null: nobody watches
+  const std::unique_ptr<Watchdog> watchdog_;  // null: no watchdog
   std::unique_ptr<TensorExchange> tensor_;    // null: one tensor rank
   std::unique_ptr<ParamStore> params_;
   std::unique_ptr<StatisticStore> statistics_;
   std::unique_ptr<GradAccumulator> gradients_;
   std::unique_ptr<BoundaryShapes> shapes_;  // null: one stage
-  std::unique_ptr<DryRun> dry_run_;         // null: nothing runs before it has to
+  std::unique_ptr<DryRun> dry_run_;         // null: no dry run needed
   std::optional<RankParts> parts_;
   std::unique_ptr<TiedParameters> tied_;
   std::unique_ptr<PhaseClock> clock_;  // null: steps are recorded
@@ -239,7 +238,7 @@ class Engine {
   std::unique_ptr<StateSnapshot> snapshot_;
   std::unique_ptr<OptimizerStep> optimizer_step_;
   std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
-  std::int64_t enqueued_bytes_ = 0;   // sent by the last step that was; a replayed one sends as many
+  std::int64_t enqueued_bytes_ = 0;   // bytes sent by the last enqueued step; a replayed one sends the same
   std::int64_t steps_done_ = 0;
 };
 

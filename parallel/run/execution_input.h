@@ -1,4 +1,4 @@
-// What one play of a plan is about: samples, mode and observers.
+// The input of one play of a plan: samples, mode and observers.
 #pragma once
 
 #include <functional>
@@ -16,31 +16,31 @@ namespace trireme {
 /// Reads samples [first, first + count) of the step's global batch into host memory.
 using BatchSource = std::function<HostBatch(std::int64_t first, std::int64_t count)>;
 
-/// Sees what the last block gives without targets, and the targets, of a micro-batch of this rank.
+/// Called with the last block's output without targets, and the targets, of each micro-batch of this rank.
 using LogitsObserver = std::function<void(const Tensor& logits, const Tensor& targets)>;
 
-/// Sees the parameter gradients of a micro-batch of this rank, by bucket (see ModelLayout), once all of the
-/// bucket's blocks have run backward.
+/// Called with the parameter gradients of a micro-batch of this rank, by bucket (see ModelLayout), once all
+/// of the bucket's blocks have run backward.
 using LeafObserver = std::function<void(int micro_batch, const GradAccumulator::Leaf& leaf)>;
 
 struct ExecutionInput {
   BatchSource source;
   BatchLayout batch;
-  std::int64_t num_targets = 1;  // of the whole global batch: the loss is their mean, 0 of none
+  std::int64_t num_targets = 1;  // of the whole global batch: the loss is their mean; without targets, 0
   RngKey rng;                    // seed and step
   bool training = true;
   Tensor gradient_scale;  // [] fp32, or undefined: the factor of all gradients (see [Note: loss scaling])
-  const std::vector<Batch>* uploaded = nullptr;  // by local micro-batch, in place of `source`; or null
-  LogitsObserver observe_logits;                 // in evaluation; null: nobody
+  const std::vector<Batch>* uploaded = nullptr;  // by local micro-batch, instead of `source`; or null
+  LogitsObserver observe_logits;                 // in evaluation; may be null
   LeafObserver observe_leaves;                   // makes it a replay: see Executor::run
 };
 
-/// True for the forwards that look at the batch: of two stages only the first and the last do; in one, unit 0
-/// reads it for all.
+/// True for forwards that read the batch. With several stages these are the first and the last unit; with one
+/// stage, unit 0 reads it for all.
 bool reads_batch(const Action& action, const StageMap& stages);
 
-/// Uploads a local micro-batch of a data rank into `batch`, which keeps its buffers where it has any. Throws
-/// Error(kInvalidInput) where these are of other shapes.
+/// Uploads a local micro-batch of a data rank into `batch`, and reuses the buffers of `batch`. Throws
+/// Error(kInvalidInput) if they have other shapes.
 void upload_batch(const Context& ctx, const ExecutionInput& input, int data_rank, std::int64_t micro_batch,
                   Batch& batch);
 

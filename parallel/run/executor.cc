@@ -164,7 +164,7 @@ void Executor::play(Run& run, const Action& action) {
   }
 }
 
-// Of parameters and gradients, before the norm.
+// Exchanges of parameters and gradients, before the norm.
 void Executor::exchange_over_data(const Action& action) {
   switch (action.kind) {
     case ActionKind::kGather:

@@ -1,4 +1,4 @@
-// Plays a rank's plan: hands each action to what runs it. The only place that knows both blocks and ranks.
+// Plays a rank's plan: dispatches each action. The only file that handles both blocks and ranks.
 #pragma once
 
 #include "kernels/backend_marks.h"
@@ -16,31 +16,31 @@ class Executor {
   /// Both outlive this.
   Executor(const RankParts& parts, TiedParameters& tied) : parts_(parts), tied_(tied) {}
 
-  /// Called after each action of run() with its place in the plan; null: nobody. How a prediction learns
-  /// which action needs what.
+  /// Called after each action of run() with its index in the plan; may be null. Predictions use it to find
+  /// which action needs which memory.
   using ActionObserver = std::function<void(std::size_t action)>;
   void observe_actions(ActionObserver observer) { observer_ = std::move(observer); }
 
-  /// Of the training steps that run() plays; null: none. Outlives this.
+  /// Times the training steps that run() plays; null: none. `clock` outlives this.
   void time_actions(PhaseClock* clock) { clock_ = clock; }
 
-  /// Plays all actions in order; a replay has no `optimizer_step`. An Error that an action throws is
-  /// rethrown with rank, action and block in front. Returns the losses of all micro-batches by data rank and
-  /// its micro-batch, [M] fp32 on the device.
+  /// Plays all actions in order. `optimizer_step` is null in a replay. An Error in an action is rethrown with
+  /// rank, action and block in front. Returns the losses of all micro-batches, by data rank and local
+  /// micro-batch, [M] fp32 on the device.
   ///
-  /// With ExecutionInput::observe_leaves it is a replay, of the forwards and backwards of a training plan
-  /// alone: no gradient is summed, no parameter changes, nothing is returned. It needs no more memory than
-  /// the step, as everything in it is alive at the same moments or shorter. Collective where parameters are
-  /// sharded.
+  /// With ExecutionInput::observe_leaves the run is a replay: it plays only the forwards and backwards of a
+  /// training plan. No gradient is summed, no parameter changes, and nothing is returned. A replay needs no
+  /// more memory than the step, because everything is alive at the same moments or shorter. Collective if
+  /// parameters are sharded.
   Tensor run(const RankPlan& plan, const ExecutionInput& input, OptimizerStep* optimizer_step);
 
   /// Plays the plan of an evaluation. Returns losses as run() does, in host memory.
   std::vector<float> evaluate(const RankPlan& plan, const ExecutionInput& input,
                               OptimizerStep* optimizer_step);
 
-  /// Runs all blocks forward on the same batch on every rank, without targets (collective where parameters
-  /// are sharded); returns what the last block returns (logits). Throws Error(kUnsupported) where the model
-  /// is cut into stages.
+  /// Runs all blocks forward on the same batch on every rank, without targets (collective if parameters are
+  /// sharded). Returns the output of the last block (logits). Throws Error(kUnsupported) if the model is cut
+  /// into stages.
   Tensor infer(const HostBatch& batch, KeyValueCache* cache);
 
  private:
@@ -52,7 +52,7 @@ class Executor {
   void play(Run& run, const Action& action);
   void exchange_over_data(const Action& action);
   void for_groups(int unit, void (ParamStore::*change)(int group));
-  /// From each rank's own. Collective over the world.
+  /// Gathers all ranks' losses. Collective over the world.
   Tensor all_losses(const Tensor& mine) const;
   std::vector<float> all_losses(const std::vector<float>& mine) const;
 

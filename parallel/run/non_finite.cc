@@ -17,7 +17,7 @@ std::string to_string(const NonFiniteGradient& found) {
 
 namespace {
 
-// True if any of the squares that a parameter has in its group's is not finite.
+// True if any norm block of a parameter has a non-finite square, given the squares of its group.
 bool has_non_finite(const std::vector<float>& norms, const ParamSlot& slot) {
   const auto first = norms.begin() + slot.offset / kNormBlock;
   const auto last = first + (slot.shape.num_elems() + kNormBlock - 1) / kNormBlock;
@@ -48,8 +48,8 @@ void NonFiniteSearch::look(int micro_batch, const GradAccumulator::Leaf& leaf) {
   const ModelLayout& layout = parts_.layout;
   const int group = layout.buckets[static_cast<std::size_t>(leaf.bucket)].group;
   const Tensor& partials = optimizer_step_.norm_partials()[static_cast<std::size_t>(group)];
-  // Squares of what is not finite are not finite, and no other number of these sizes has such a square: the
-  // same test as the one that made the step be skipped.
+  // The same test as the one that skipped the step: for these sizes, a square is non-finite exactly if its
+  // number is.
   parts_.ctx.run(SquaredNormBlocksArgs{.x = leaf.gradient.slice(0, {partials.num_elems() * kNormBlock}),
                                        .partials = partials});
   const std::vector<float> norms = parts_.ctx.to_host(partials);
@@ -60,7 +60,7 @@ void NonFiniteSearch::look(int micro_batch, const GradAccumulator::Leaf& leaf) {
       const auto& slots = layout.groups[static_cast<std::size_t>(use.group)].slots;
       if (use.bucket != leaf.bucket || !has_non_finite(norms, slots[static_cast<std::size_t>(use.slot)]))
         continue;
-      here.unit = static_cast<int>(unit);  // the last one: backward comes to it first
+      here.unit = static_cast<int>(unit);  // the last match: backward reaches it first
       here.index = static_cast<int>(index);
     }
   }

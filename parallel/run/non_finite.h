@@ -1,4 +1,4 @@
-// Finds where a gradient stopped being finite.
+// Finds the first gradient that is not finite.
 #pragma once
 
 #include <cstdint>
@@ -10,47 +10,48 @@
 
 namespace trireme {
 
-/// The first one of a step: of its first micro-batch that has one, the first in the order of backward.
+/// The first non-finite gradient of a step: in the first micro-batch that has one, the first in backward
+/// order.
 struct NonFiniteGradient {
-  std::string block;              // whose backward computed it
-  std::string parameter;          // full name; of a tied one, the owner's
-  std::int64_t micro_batch = -1;  // of the global batch. -1: of each it was finite, and their sum is not
-  int rank = -1;                  // that computed it; -1 with the sum
+  std::string block;              // its backward computed the gradient
+  std::string parameter;          // full name; for a tied parameter, the owner's
+  std::int64_t micro_batch = -1;  // of the global batch. -1: each gradient was finite, but not their sum
+  int rank = -1;                  // computed the gradient; -1 for the sum
 };
 
 /// "parameter 'head.weight' of block 'head', micro-batch 3, on rank 1".
 std::string to_string(const NonFiniteGradient& found);
 
-/// Looks for the gradient that made a step be skipped. Such a step leaves the parameters as they were, and
-/// everything is deterministic: so the same step is played again, and this sees the gradients after every
-/// backward. Steps that are not skipped pay nothing for it. Allocates nothing on the device: its memory is
-/// the optimizer step's, see OptimizerStep::norm_partials.
+/// Finds the gradient that made a step be skipped. A skipped step leaves the parameters unchanged, and
+/// everything is deterministic, so the step is played again and this class checks the gradients after every
+/// backward. Steps that are not skipped have no overhead. Allocates nothing on the device: it uses the
+/// optimizer step's memory, see OptimizerStep::norm_partials.
 class NonFiniteSearch {
  public:
-  /// All outlive this.
+  /// All arguments outlive this.
   NonFiniteSearch(const RankParts& parts, const BatchLayout& batch, const OptimizerStep& optimizer_step)
       : parts_(parts), batch_(batch), optimizer_step_(optimizer_step) {}
 
-  /// From the norms of the last step, which every rank has of all groups. To be called before a replay.
+  /// Searches the norms of the last step, which every rank has for all groups. Call it before a replay.
   std::optional<NonFiniteGradient> find_in_sums() const;
   /// The LeafObserver of a replay. Waits for the device.
   void look(int micro_batch, const GradAccumulator::Leaf& leaf);
-  /// The first one that any rank has seen. Collective.
+  /// The first non-finite gradient on any rank. Collective.
   std::optional<NonFiniteGradient> first_of_ranks() const;
 
  private:
-  /// The gradient of a parameter as a unit uses it; unit -1 for none.
+  /// The gradient of one use of a parameter; unit -1: none.
   struct UseGradient {
     std::int64_t micro_batch = -1;  // of the global batch
     int unit = -1, index = -1;      // in ModelLayout::uses
-    /// In the order in which a step on one rank computes them.
+    /// Order in which a step on one rank computes them.
     bool comes_before(const UseGradient& other) const;
   };
 
   const RankParts& parts_;
   const BatchLayout& batch_;
   const OptimizerStep& optimizer_step_;
-  UseGradient first_;  // that this rank has seen
+  UseGradient first_;  // found on this rank
 };
 
 }  // namespace trireme

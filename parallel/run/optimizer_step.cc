@@ -21,13 +21,13 @@ OptimizerStep::OptimizerStep(const RankParts& parts, const Options& options)
                .step = options.scaler.updates(),
                .skip = options.scaler.skip()},
       grad_norm_(scalar(parts.ctx)) {
-  std::vector<std::int64_t> blocks;  // of each group, padded: numbers of padding are zero and change no sum
+  std::vector<std::int64_t> blocks;  // per group, with padding; padding is zero and changes no sum
   std::int64_t total = 0;
   for (const ParamGroup& group : parts_.layout.groups) {
     blocks.push_back(group.frozen ? 0 : sharding_.padded(group.num_elems) / kNormBlock);
     total += blocks.back();
   }
-  // Where a rank has a part of the gradients it computes its own alone and holds the others' for the
+  // If gradients are divided between ranks, each rank computes its own norms and needs the others' for the
   // exchange.
   const bool sharded = sharding_.ranks > 1 || parts_.stages.pipeline > 1 || parts_.tensor != nullptr;
   all_norm_partials_ = parts_.ctx.empty(
@@ -62,7 +62,7 @@ void OptimizerStep::compute_norms() {
   }
 }
 
-// Of two levels: a number a norm block is too little to be two actions.
+// With two levels: one action, because one number per norm block is too little data for two.
 void OptimizerStep::gather_norms() {
   const DataAxis& axis = parts_.params.axis();
   const auto gather_each = [&](auto start) {
@@ -77,8 +77,8 @@ void OptimizerStep::gather_norms() {
     gather_each([&](std::size_t g) { return axis.gather_in_host(norm_partials_[g]); });
 }
 
-// Each place packs its own, so that one exchange does for all chunks of the stage. The first place may have
-// more: of biases that are added once.
+// Each tensor rank packs its own norms, so one exchange serves all chunks of the stage. The first rank may
+// have more, from biases that are added once.
 void OptimizerStep::gather_chunk_norms() {
   const TensorPlace here = parts_.tensor_place();
   std::vector<std::int64_t> counts(static_cast<std::size_t>(here.places), 0);  // by place
@@ -115,7 +115,7 @@ void OptimizerStep::gather_chunk_norms() {
   });
 }
 
-// Every stage has filled in its own groups; those of neighbouring units lie beside each other.
+// Every stage has filled in its own groups. Groups of neighbouring units are adjacent.
 void OptimizerStep::broadcast_norms() {
   const auto owner = [&](std::size_t g) {
     return parts_.stages.stage_of(owner_unit(parts_.layout, static_cast<int>(g)));

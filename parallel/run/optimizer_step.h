@@ -1,5 +1,5 @@
-// The end of a training step on a rank: the norm of the gradients, clipping, the decision to skip (AMP), and
-// the update. Its collectives are actions of the plan, written by plan/step_end.h.
+// The end of a training step on a rank: gradient norm, clipping, the decision to skip (AMP), and the update.
+// Its collectives are actions of the plan, written by plan/step_end.h.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ class OptimizerStep {
     const Optimizer& optimizer;
     LossScaler& scaler;
     float max_norm = 0.0f;              // 0: no clipping
-    StateVerifier* verifier = nullptr;  // null: nothing is verified
+    StateVerifier* verifier = nullptr;  // null: no verification
   };
   OptimizerStep(const RankParts& parts, const Options& options);
 
@@ -27,7 +27,7 @@ class OptimizerStep {
   void observe_gradients(GradientObserver observer) { observer_ = std::move(observer); }
   bool is_observed() const { return observer_ != nullptr; }
 
-  /// Asked in each step when loss and norm are known, before the update. True: see Engine::leave_out_steps.
+  /// Called in each step when loss and norm are known, before the update. See Engine::leave_out_steps.
   using LeavesOut = std::function<bool(const Tensor& losses)>;
   void leave_out_where(LeavesOut decide) { leaves_out_ = std::move(decide); }
 
@@ -36,17 +36,17 @@ class OptimizerStep {
   // Actions, in this order:
 
   void compute_norms();
-  /// From the other data ranks' pieces. Collective over the data axis.
+  /// Gathers the norms of the other data ranks' pieces. Collective over the data axis.
   void gather_norms();
-  /// Of the other tensor ranks' chunks. Collective over the tensor axis.
+  /// Gathers the norms of the other tensor ranks' chunks. Collective over the tensor axis.
   void gather_chunk_norms();
   /// Collective over the pipeline axis.
   void broadcast_norms();
   /// `losses` of the whole step, as Executor::run returns them.
   void clip(const Tensor& losses);
-  /// Of what this rank owns of the unit's parameters, and trains.
+  /// Updates the unit's parameters that this rank owns and trains.
   void update(int unit);
-  /// Of what this rank owns of the unit's parameters; in an evaluation. See ParamStore::swap_averages.
+  /// Swaps the unit's parameters that this rank owns, in an evaluation. See ParamStore::swap_averages.
   void swap_averages(int unit);
   /// See ParamStore::gather_updated, and gather_in_host().
   void gather_updated(int unit);
@@ -56,16 +56,16 @@ class OptimizerStep {
   const Tensor& grad_norm() const { return grad_norm_; }
   /// [] int32: see LossScaler::skip.
   const Tensor& skip() const { return scalars_.skip; }
-  /// The memory of the clip coefficient, [] fp32, and by group of squares of its norm blocks, fp32, none of a
-  /// frozen one. Those of the last step, and free for others between steps.
+  /// clip_coefficient(): [] fp32. norm_partials(): by group, fp32, one square per norm block; empty for a
+  /// frozen group. They hold the values of the last step, and may be overwritten between steps.
   const Tensor& clip_coefficient() const { return scalars_.clip; }
   const std::vector<Tensor>& norm_partials() const { return norm_partials_; }
 
  private:
   void for_updated_groups(int unit, void (ParamStore::*gather)(int group));
-  /// This rank's part of the partial sums of a group: all of them where gradients are not sharded.
+  /// This rank's part of the partial sums of a group; all of them if gradients are not sharded.
   Tensor own_norms(std::size_t group) const;
-  /// Whether this rank's stage owns a group and trains it.
+  /// True if this rank's stage owns a group and trains it.
   bool trains(std::size_t group) const {
     return parts_.params.owns(static_cast<int>(group)) && !parts_.layout.groups[group].frozen;
   }
@@ -76,10 +76,10 @@ class OptimizerStep {
   const Sharding sharding_;  // of gradients and masters over the data axis
   const UpdateScalars scalars_;
   const Tensor grad_norm_;
-  Tensor all_norm_partials_;           // a number a norm block of every (padded) group
+  Tensor all_norm_partials_;           // one number per norm block of every (padded) group
   std::vector<Tensor> norm_partials_;  // slices of it
   GradientObserver observer_;
-  LeavesOut leaves_out_;  // empty: no step
+  LeavesOut leaves_out_;  // empty: no step is left out
 };
 
 }  // namespace trireme

@@ -1,17 +1,17 @@
-// What an Engine's options must be before anything is built of them.
+// Checks an Engine's options before anything is built.
 #pragma once
 
 #include "parallel/run/engine.h"
 
 namespace trireme {
 
-/// The options themselves. Throws Error(kInvalidInput) where they do not go together, with the reason.
+/// Returns the options. Throws Error(kInvalidInput) with the reason if they contradict each other.
 const EngineOptions& checked(const EngineOptions& options);
 
-/// Throws Error(kInvalidInput) where the sequence is to be shared and a block has no rows of one.
+/// Throws Error(kInvalidInput) if the sequence is shared and a block has no sequence rows.
 void check_sequence(const EngineOptions& options, const BlockList& blocks);
 
-/// The options with the host of every rank, those of `world` where they have none.
+/// Fills an empty `hosts` with the hosts of `world`.
 EngineOptions on_hosts(EngineOptions options, const Communicator& world);
 
 }  // namespace trireme

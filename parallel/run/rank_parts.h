@@ -1,4 +1,4 @@
-// What a rank plays its plans with: its part of the model, its state, and its groups. An Engine owns them.
+// A rank's part of the model, its state and its groups, with which it plays plans. An Engine owns them.
 #pragma once
 
 #include "parallel/layout/boundary_shapes.h"
@@ -24,8 +24,8 @@ struct RankParts {
   GradAccumulator& gradients;
   BoundaryShapes* shapes;  // null: one stage
   TensorExchange* tensor;  // null: one tensor rank
-  Watchdog* watchdog;      // null: nobody watches
-  Recompute recompute;     // of each tape
+  Watchdog* watchdog;      // null: no watchdog
+  Recompute recompute;     // mode of every tape
 
   int data_rank() const { return groups.coord()[Axis::kData]; }
   int stage() const { return groups.coord()[Axis::kPipeline]; }
@@ -34,7 +34,7 @@ struct RankParts {
   }
 };
 
-/// Parameters as a unit's block sees them; `gradients` null: without their gradients.
+/// A unit's parameters, as its block uses them; `gradients` null: without gradients.
 class UnitParameters final : public ParameterResolver {
  public:
   UnitParameters(const RankParts& parts, int unit, GradAccumulator* gradients)

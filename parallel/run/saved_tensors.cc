@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// A state of the optimizer is that of the groups that have it.
+// A state of the optimizer exists for some groups only.
 std::vector<CheckpointTensor> tensors_of(const Engine& engine, const std::string& state_name, int state) {
   std::vector<CheckpointTensor> tensors;
   std::map<std::string, std::size_t> places;

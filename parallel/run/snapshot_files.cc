@@ -10,8 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{1}
-                               << 22;  // elements that are written before a look at `cancelled`
+constexpr std::size_t kPiece = std::size_t{1} << 22;  // elements written between checks of `cancelled`
 
 const StateSnapshot& snapshot_of(const Engine& engine) {
   TRIREME_CHECK(engine.snapshot() != nullptr, "EngineOptions::snapshots is false");

@@ -1,5 +1,6 @@
-// The files of a checkpoint as ranks write them together, each its piece of a snapshot: from any thread, as
-// nothing here communicates. They have the bytes of those that save_state() writes.
+// The files of a checkpoint, written in parallel: each rank writes its piece of a snapshot. Nothing here
+// communicates, so any thread may call it. The files have the same bytes as the ones that save_state()
+// writes.
 #pragma once
 
 #include <atomic>
@@ -17,29 +18,29 @@ namespace trireme {
 
 class SnapshotFiles {
  public:
-  /// Of an engine with EngineOptions::snapshots, which outlives this.
+  /// `engine` has EngineOptions::snapshots and outlives this.
   explicit SnapshotFiles(const Engine& engine);
 
-  /// Remembers what the snapshot that was taken last has, so that write() notices bits that flip in it. Takes
-  /// about as long as the snapshot did.
+  /// Stores checksums of the last snapshot, so that write() detects flipped bits. Takes about as long as the
+  /// snapshot.
   void note();
 
   // In this order, in a folder that all ranks see:
-  /// Makes the files, without data. One rank, before any of them writes.
+  /// Creates the files, without data. Call it on one rank, before any rank writes.
   void make(const std::filesystem::path& folder) const;
-  /// Writes and syncs what this rank has of the snapshot that was taken last; ends early, with files that are
-  /// not whole, once `cancelled`. Throws Error(kRuntime) naming the file, or the group of parameters whose
-  /// copy is not what was noted.
+  /// Writes and syncs this rank's piece of the last snapshot. Returns early, with incomplete files, once
+  /// `cancelled` is set. Throws Error(kRuntime) naming the file, or the parameter group whose copy changed
+  /// since note().
   void write(const std::filesystem::path& folder, const std::atomic<bool>& cancelled) const;
-  /// Reads the files. One rank, when all have written.
+  /// Reads the files. Call it on one rank, after all have written.
   std::vector<CheckpointFile> describe(const std::filesystem::path& folder) const;
 
-  // In place of a folder that all ranks see, for a shard of this rank's own
-  // (runtime/checkpoint/shard_file.h):
+  // Without a folder that all ranks see: a shard file per rank (runtime/checkpoint/shard_file.h):
   std::vector<ShardHeader::File> sizes() const;
-  /// Those of all ranks fill the files. Of the snapshot that was taken last, until the next one is taken.
+  /// This rank's pieces; all ranks' pieces together fill the files. They refer to the last snapshot and are
+  /// valid until the next one.
   std::vector<ShardPiece> pieces() const;
-  /// Throws Error(kRuntime) where the snapshot is not what note() noted; nothing where it was not called.
+  /// Throws Error(kRuntime) if the snapshot changed since note(). Does nothing if note() was not called.
   void check_noted() const;
 
  private:
@@ -49,8 +50,8 @@ class SnapshotFiles {
     SafetensorsLayout layout;
   };
 
-  std::vector<std::uint64_t> hashes() const;  // by place in pieces_
-  /// visit(tensor of the file, first element of it, values) for all that this rank has.
+  std::vector<std::uint64_t> hashes() const;  // by index in pieces_
+  /// Calls visit(tensor of the file, its first element, values) for everything that this rank has.
   template <class Visit>
   void for_each_run(const File& file, const Visit& visit) const;
 
@@ -58,7 +59,7 @@ class SnapshotFiles {
   const StateSnapshot& snapshot_;
   std::vector<File> files_;
   std::vector<std::pair<int, int>> pieces_;  // of the snapshot: group and state, each once
-  std::vector<std::uint64_t> noted_;         // empty: nothing was
+  std::vector<std::uint64_t> noted_;         // empty: note() was not called
 };
 
 }  // namespace trireme

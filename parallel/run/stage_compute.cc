@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Losses of an evaluation that stay on the device: one unit of the allocator.
+// Losses of an evaluation that are kept on the device: one unit of the allocator.
 constexpr std::int64_t kEvaluatedOnDevice = 16;
 
 using TensorsByUnit = std::map<int, std::vector<Tensor>>;
@@ -142,7 +142,7 @@ StageCompute::Backward StageCompute::begin_backward(const Action& action, std::v
   MicroBatch& mb = of(action);
   Backward backward{.forward = std::move(mb.recorded.at(action.unit)), .seeds = {}};
   mb.recorded.erase(action.unit);
-  mb.outputs.erase(action.unit);  // a recomputed output that nobody but this backward was for
+  mb.outputs.erase(action.unit);  // a recomputed output, which only this backward needed
   std::vector<Tensor> gradients = received.empty() ? take(mb.gradients, action.unit) : std::move(received);
   const std::vector<ValueId>& outputs = backward.forward->outputs;
   for (std::size_t i = 0; i < outputs.size(); ++i) {

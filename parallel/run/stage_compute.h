@@ -1,5 +1,5 @@
-// Forward and backward of a stage's units in one play of a plan, and what is alive of its micro-batches in
-// between. Knows blocks, and no other stage.
+// Forward and backward of a stage's units in one play of a plan, and the tensors of its micro-batches that
+// are alive in between. Handles blocks, but no other stage.
 #pragma once
 
 #include <map>
@@ -20,9 +20,10 @@ class StageCompute {
   /// Both outlive this.
   StageCompute(const RankParts& parts, const ExecutionInput& input);
 
-  // Actions. `received`: what another stage has sent for the unit; empty: a unit of this rank has left it.
+  // Actions. `received`: the message from another stage; empty: a unit of this rank has left its tensors
+  // here.
 
-  /// To be called before the Forward of each unit: those that look at the batch have it then.
+  /// Loads the batch for units that read it. Call it before the Forward of each unit.
   void read_batch(const Action& action);
   void forward(const Action& action, Activations received);
   /// Activation checkpointing.
@@ -32,12 +33,12 @@ class StageCompute {
   void backward_input(const Action& action, std::vector<Tensor> received);
   void backward_weight(const Action& action);
 
-  /// What a send of an activation or a gradient takes.
+  /// Takes the activation or gradient for a send.
   std::vector<Tensor> take_sent(const Action& send);
 
-  /// Losses of a training step by local micro-batch: fp32 on the device; 0 where this rank has none.
+  /// Losses of a training step by local micro-batch: fp32 on the device; 0 for micro-batches this rank lacks.
   const Tensor& losses() const { return losses_; }
-  /// The same of an evaluation, in host memory. Waits for the device.
+  /// Losses of an evaluation, in host memory. Waits for the device.
   const std::vector<float>& evaluated_losses();
 
  private:
@@ -47,9 +48,9 @@ class StageCompute {
     Tape tape;
     std::vector<ValueId> inputs, outputs;
   };
-  /// What is alive of a micro-batch, by unit.
+  /// The live tensors of a micro-batch, by unit.
   struct MicroBatch {
-    Batch batch;                                        // of the first and of the last unit, where they run
+    Batch batch;                                        // of the first and of the last unit, if they run here
     std::map<int, Activations> outputs;                 // until their user takes them
     std::map<int, Activations> kept_inputs;             // for recompute
     std::map<int, std::unique_ptr<Recorded>> recorded;  // until their backward
@@ -62,16 +63,17 @@ class StageCompute {
   void add_loss(int micro_batch, const Tensor& loss);
   /// Copies losses of an evaluation that are on the device to the host.
   void read_losses();
-  /// The last block again, without targets: most of what a model computes is in front of it.
+  /// Runs the last block again, without targets; it is a small part of the model.
   void observe_logits(const Action& action, Activations input);
-  /// A unit's backward, about to run.
+  /// A unit's backward, ready to run.
   struct Backward {
     std::unique_ptr<Recorded> forward;
     std::vector<Tape::Seed> seeds;
   };
   /// Takes what the forward left, and the gradients of the unit's outputs.
   Backward begin_backward(const Action& action, std::vector<Tensor> received);
-  /// Leaves the gradients of the unit's inputs for the unit below; those of parameters go where `ctx` says.
+  /// Stores the gradients of the unit's inputs for the unit below. `ctx` determines where the parameters'
+  /// gradients go.
   void differentiate(const Action& action, Backward backward, Context ctx);
   Context backward_context(ParameterResolver& parameters, StatisticResolver* statistics) const;
   void end_backward(const Action& action);
@@ -79,12 +81,12 @@ class StageCompute {
   const RankParts& parts_;
   const ExecutionInput& input_;
   std::vector<MicroBatch> micro_batches_;
-  // By unit and micro-batch, from BackwardInput to BackwardWeight.
+  // Keyed by unit and micro-batch; kept from BackwardInput to BackwardWeight.
   std::map<std::pair<int, int>, DeferredGradients> deferred_;
-  // In training, by local micro-batch. An evaluation has any number of micro-batches: its losses go to
-  // the host a few at a time, so that their number takes no memory that a step does not.
+  // In training, indexed by local micro-batch. An evaluation may have any number of micro-batches. It copies
+  // a few losses at a time to the host, so that it needs no more memory than a step.
   Tensor losses_;
-  std::vector<int> on_device_;  // of an evaluation: the micro-batches whose losses are in losses_
+  std::vector<int> on_device_;  // in evaluation: micro-batches whose losses are in losses_
   std::vector<float> evaluated_losses_;
 };
 

@@ -24,7 +24,7 @@ bool has_working_copies(const RankParts& parts) {
   return parts.ctx.precision.compute_dtype() != DType::kFloat32 || is_sharded(parts);
 }
 
-/// Of ranks that should agree: those that do not. All of them where none of the values has a majority.
+/// Adds the ranks whose value differs from the majority; without a majority, all ranks.
 void add_differing(std::span<const int> ranks, std::span<const StateCheck> checks,
                    std::uint64_t StateCheck::*sum, Corruption& found) {
   std::map<std::uint64_t, std::size_t> counts;
@@ -121,7 +121,7 @@ void StateVerifier::before_updates() {
     if (compares_working_ && parts_.params.holds(g))
       last_.used = combine_checksums(last_.used, checksum_of(parts_.params.working(g)));
     if (!parts_.layout.groups[static_cast<std::size_t>(g)].frozen || !parts_.params.owns(g)) continue;
-    before_update(g);  // what no update changes keeps its checksum
+    before_update(g);  // no update changes it, so its checksum stays
     if (!noted_[static_cast<std::size_t>(g)]) after_update(g);
   }
 }

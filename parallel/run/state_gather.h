@@ -1,9 +1,9 @@
-// Brings the state of all ranks to rank 0, a stretch at a time.
+// Gathers the state of all ranks on rank 0, one stretch at a time.
 //
-// [Note: gathering state] The owner of a stretch broadcasts it along each axis on which rank 0 has another
-// coordinate: data, then pipeline, then tensor. All ranks of the axis receive it, although the first one
-// alone needs it: between the others there are no channels but those of a step's messages. A stretch is at
-// most as long as the staging buffer of the rank with least memory left ([Note: staging]). Rejected:
+// [Note: gathering state] The owner of a stretch broadcasts it along each axis on which its coordinate
+// differs from rank 0's: data, then pipeline, then tensor. All ranks of the axis receive it although only the
+// first needs it, because other pairs of ranks have no channels except for a step's messages. A stretch is at
+// most as long as the staging buffer of the rank with the least free memory ([Note: staging]). Rejected:
 // gathering whole groups, whose fp32 elements can need more memory than a step.
 #pragma once
 
@@ -15,10 +15,10 @@ namespace trireme {
 
 class StateGather {
  public:
-  /// Largest stretch in elements: long enough that the disk, not the number of messages, decides the time.
+  /// Largest stretch in elements: long enough that the disk determines the time, not the number of messages.
   static constexpr std::int64_t kMaxElems = std::int64_t{1} << 20;
 
-  /// Ranks agree on the length of stretches. Collective over all ranks. `engine` outlives this.
+  /// Agrees with all ranks on the length of stretches. Collective over all ranks. `engine` outlives this.
   explicit StateGather(const Engine& engine);
 
   /// Elements of a part of a tensor, counted from the part's first.
@@ -31,7 +31,7 @@ class StateGather {
   void read(const CheckpointTensor& tensor, const SavedPart& part, Range range, float* out) const;
 
  private:
-  /// Where a stretch lies: on the rank at `owner`, in `owned` there.
+  /// The location of a stretch: `owned` on the rank at coordinate `owner`.
   struct Stretch {
     Coord owner;
     Tensor owned;  // undefined elsewhere
@@ -39,7 +39,7 @@ class StateGather {
   };
   Stretch stretch_of_statistic(const CheckpointTensor& tensor, Range range) const;
   Stretch stretch_of_group(const CheckpointTensor& tensor, const SavedPart& part, Range range) const;
-  /// The stretch on rank 0; anything elsewhere.
+  /// Returns the stretch on rank 0, and an unspecified tensor elsewhere.
   Tensor bring(const Stretch& stretch) const;
 
   const Engine& engine_;

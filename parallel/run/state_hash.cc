@@ -11,17 +11,16 @@ std::span<const float> floats_of(const Tensor& tensor) {
   return {static_cast<const float*>(tensor.data()), static_cast<std::size_t>(tensor.num_elems())};
 }
 
-// Beyond those of any optimizer's state.
+// Above the streams of any optimizer's state.
 constexpr std::uint64_t kStatisticsStream = 1000, kAveragesStream = 1001;
 
-// Histories of fp8 that are still empty count for nothing: a checkpoint that was saved in another mode has
-// none.
+// Empty fp8 histories are not hashed: a checkpoint that was saved in another mode has none.
 bool counts(const RankParts& parts, const std::vector<float>& statistics) {
   return !parts.ctx.precision.has_fp8_products() ||
          std::ranges::any_of(statistics, [](float value) { return value != 0.0f; });
 }
 
-// Whether all elements of a part of a group are those of one parameter.
+// True if all elements of a part of a group belong to one parameter.
 bool is_in_a_slot(const ParamGroup& group, std::int64_t first, std::int64_t count) {
   const auto after = std::ranges::upper_bound(group.slots, first, {}, &ParamSlot::offset);
   if (after == group.slots.begin()) return false;
@@ -29,8 +28,8 @@ bool is_in_a_slot(const ParamGroup& group, std::int64_t first, std::int64_t coun
   return first + count <= slot.offset + slot.shape.num_elems();
 }
 
-// The part of a group from element `first` on, as it is saved: parameters alone. The gaps between them are
-// zero in a state that was loaded, whatever an infinite learning rate made of them before.
+// Clears the gaps between parameters in the part of a group from element `first` on. Gaps are zero in loaded
+// state, but an infinite learning rate can have changed them.
 void clear_gaps(const ParamGroup& group, std::int64_t first, std::vector<float>& values) {
   const auto clear = [&](std::int64_t begin, std::int64_t end) {
     const auto size = static_cast<std::int64_t>(values.size());
@@ -46,7 +45,7 @@ void clear_gaps(const ParamGroup& group, std::int64_t first, std::vector<float>&
   clear(gap, group.num_elems);
 }
 
-// Of a part of a group on the host, from element `first` on, without a copy but where there are gaps.
+// Hashes a part of a group on the host, from element `first` on. Copies only if there are gaps.
 std::uint64_t hash_on_host(const ParamGroup& group, std::int64_t first, std::span<const float> values,
                            std::uint64_t stream, int threads) {
   constexpr std::int64_t kPiece = 64 * kNormBlock;
@@ -97,14 +96,14 @@ std::uint64_t state_hash(const RankParts& parts) {
     }
     if (params.has_averages() && !group.frozen) add(params.average(static_cast<int>(g)), kAveragesStream);
   }
-  // Brought together, and counted once.
+  // Gathered, and counted once.
   const std::vector<float> statistics = parts.statistics.whole();
   if (!statistics.empty() && parts.stage() == 0 && parts.tensor_place().place == 0 &&
       (!sharded || parts.data_rank() == 0) && counts(parts, statistics)) {
     hash += hash_blocks(statistics, 0, kStatisticsStream);
   }
-  // The sum does not care who holds what. Without sharding every data rank has all of its stage and tensor
-  // place, and what it says is its own.
+  // The sum does not depend on the owner of each part. Without sharding every data rank has all state of its
+  // stage and tensor coordinate, so its hash needs no sum over the data axis.
   const auto add_along = [&](Axis axis) {
     if (!groups.spans(axis)) return;
     std::uint64_t total = 0;

@@ -1,4 +1,4 @@
-// The hash of a training state. What is saved of one: checkpoint_state.h.
+// The hash of a training state. For saved state see checkpoint_state.h.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// Of all parameters, their averages, optimizer state and running statistics in global order: equal on every
-/// layout that did the same steps. Collective.
+/// Hash of all parameters, their averages, optimizer state and running statistics in global order. It is
+/// equal on every layout that ran the same steps. Collective.
 std::uint64_t state_hash(const RankParts& parts);
 
 }  // namespace trireme

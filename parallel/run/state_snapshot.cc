@@ -29,7 +29,7 @@ StateSnapshot::StateSnapshot(const RankParts& parts)
   if (statistics.defined()) statistics_ = reserve(statistics.num_elems());
 }
 
-// Zeros: the first snapshot is not to wait for pages.
+// Filled with zeros, so that the first snapshot does not wait for page faults.
 StateSnapshot::Room StateSnapshot::reserve(std::int64_t num_elems) const {
   if (is_on_host(parts_.ctx)) {
     return {.counted = parts_.ctx.zeros({num_elems}, DType::kFloat32, MemoryCategory::kHost)};

@@ -1,10 +1,10 @@
-// A copy of what a checkpoint has of a rank's state, so that training can go on while it is written.
+// A copy of a rank's state for a checkpoint, so that training can continue while it is written.
 //
-// [Note: snapshots] Whatever the ZeRO stage, each data rank copies its shard alone, as ZeRO-1 would cut it:
-// so a copy takes 1/N of the memory and of the time, and N ranks write at once. The memory is reserved with
-// the engine and is a part of its prediction, as MemoryCategory::kHost; next to a device with memory of its
-// own it is the host's, which is not predicted. A rank whose shard another one writes (parameters that all
-// tensor places have) reserves it nevertheless, so that ranks of one stage need the same.
+// [Note: snapshots] At every ZeRO stage, each data rank copies only its shard of ZeRO-1. A copy thus takes
+// 1/N of the memory and time, and N ranks write at once. The memory is reserved with the engine and is part
+// of its predicted memory, as MemoryCategory::kHost. For a device with separate memory it is host memory,
+// which is not predicted. A rank whose shard another rank writes (parameters that all tensor ranks have)
+// reserves the memory nevertheless, so that ranks of one stage need the same.
 #pragma once
 
 #include <cstdint>
@@ -20,23 +20,23 @@ class StateSnapshot {
   /// Reserves the memory. `parts` outlives this.
   explicit StateSnapshot(const RankParts& parts);
 
-  /// Copies, between two steps; waits for those before. What was taken before is gone.
+  /// Copies the state between two steps, and waits for earlier ones. Overwrites the previous snapshot.
   void take();
 
   struct Piece {
     std::int64_t first = 0;         // element of the group
     std::span<const float> values;  // empty: another rank writes them
   };
-  /// Of what was taken, this rank's piece of a group: `state` as in CheckpointTensor.
+  /// This rank's piece of a group in the last snapshot. `state` as in CheckpointTensor.
   Piece piece(int group, int state) const;
   /// Running statistics of this rank's stage; empty: another rank writes them.
   std::span<const float> statistics() const;
 
-  /// That take() fills.
+  /// The size of what take() copies.
   std::int64_t size_bytes() const;
 
  private:
-  /// Memory of the host, counted where the engine's is.
+  /// Host memory, counted by the allocator if the engine's memory is the host's.
   struct Room {
     Tensor counted = {};
     std::vector<float> uncounted = {};
@@ -47,7 +47,7 @@ class StateSnapshot {
     Tensor from;
     float* to;
   };
-  /// The master, states of the optimizer and averages that a group has, in this order.
+  /// A group's master, optimizer states and averages, in this order.
   std::vector<int> states_of(int group) const;
   Room reserve(std::int64_t num_elems) const;
   Piece place_of_piece(int group) const;

@@ -16,7 +16,7 @@ class FixedPool {
   Allocator& allocator_;
 };
 
-/// Between its beginning and its end, operations of the communicator are recorded.
+/// Records the operations of the communicator during its lifetime.
 class RecordedExchanges {
  public:
   explicit RecordedExchanges(Communicator& world) : world_(world) { world_.set_recording(true); }
@@ -96,7 +96,7 @@ Tensor StepGraph::record(const std::function<Tensor()>& enqueue) {
   try {
     losses = enqueue();
   } catch (...) {
-    // The stream must leave its recording state; the first error is the one that counts.
+    // The stream must leave its recording state. The first error is the relevant one.
     try {
       (void)ctx_.backend->end_capture(ctx_.exec);
     } catch (const Error&) {

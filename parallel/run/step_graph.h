@@ -1,24 +1,22 @@
 // A training step as one recorded graph: the host enqueues one launch instead of every kernel.
 //
-// [Note: captured steps] What is recorded is exactly what the executor enqueues, so a replayed step has the
-// bits of an enqueued one. That wants four things of it:
-//  * Nothing of a step's own in the arguments of kernels: the rate, the count of updates and the loss scale
-//    live on the device, and so does the step's number, of which random numbers are made
-//    (RngKey::device_step).
-//  * Fixed addresses. Batches are uploaded before the step into buffers that stay; what the step allocates
-//    comes from a pool of its own (MemorySource::use_fixed_pool), from which nothing else is allocated;
-//    parameters and optimizer state never move.
-//  * Nothing that waits. The first step is enqueued, so that libraries make their handles and choose their
-//    algorithms; the second fills the pool; the third is recorded, and replayed from then on.
-//  * A communicator that can be recorded: NCCL's operations become nodes of the graph, with their own streams
-//  as
-//    branches of it, in the order in which they are enqueued. All ranks record and replay the same steps.
-//    Nothing is under way when a recorded step begins or ends: gathered parameters are waited for. A replay
-//    is watched as one operation; which exchange it waits in is not known.
+// [Note: captured steps] The recording contains exactly what the executor enqueues, so a replayed step has
+// the bits of an enqueued one. This has four requirements:
+//  * No arguments of kernels change from step to step. Learning rate, count of updates and loss scale are
+//    on the device, and so is the step's number, which keys random numbers (RngKey::device_step).
+//  * Addresses are fixed. Batches are uploaded before the step into persistent buffers. The step allocates
+//    from its own pool (MemorySource::use_fixed_pool), which serves nothing else. Parameters and optimizer
+//    state never move.
+//  * Nothing waits. The first step is enqueued, so that libraries create handles and choose algorithms. The
+//    second fills the pool. The third is recorded, and replayed from then on.
+//  * The communicator can be recorded. NCCL's operations become nodes of the graph, with their streams as
+//    branches, in the order in which they are enqueued. All ranks record and replay the same steps. Nothing
+//    is in flight when a recorded step begins or ends: gathered parameters are waited for. The watchdog
+//    watches a replay as one operation, without the name of the exchange that it waits in.
 //
-// A change of what is in kernel arguments (the count of targets) or of shapes starts over. Memory that a
-// replayed step "needs" is that of the recorded one. On backends that record nothing, every step is enqueued;
-// batches are uploaded in the same way there, so that predicted and measured memory agree.
+// A change of kernel arguments (the count of targets) or of shapes starts over. A replayed step reports the
+// memory of the recorded one. Backends without graphs enqueue every step, but upload batches in the same way,
+// so that predicted and measured memory agree.
 #pragma once
 
 #include <functional>
@@ -35,22 +33,22 @@ namespace trireme {
 
 class StepGraph {
  public:
-  /// The graph of steps that are enqueued with `ctx`, and exchange through groups of `world`. Throws
-  /// Error(kUnsupported) where the device records and the communicator of several ranks does not.
+  /// The graph of steps that are enqueued with `ctx` and communicate through groups of `world`. Throws
+  /// Error(kUnsupported) if the device records graphs but the communicator of several ranks does not.
   StepGraph(const Context& ctx, std::shared_ptr<Communicator> world);
 
-  /// Uploads what a step's own is: the micro-batches that `plan` reads, in its order, and the step's number.
-  /// Makes `input` point to them.
+  /// Uploads the inputs that change with each step: the micro-batches that `plan` reads, in its order, and
+  /// the step's number. Makes `input` point to them.
   void upload(const RankPlan& plan, const StageMap& stages, int data_rank, ExecutionInput& input);
 
-  /// Runs a step: `enqueue` enqueues it and returns its losses; it is not called for a replayed step.
+  /// Runs a step. `enqueue` enqueues it and returns its losses; it is not called for a replayed step.
   Tensor run(const ExecutionInput& input, const std::function<Tensor()>& enqueue);
 
-  /// Of the last step: measured, or that of the recorded step when it was replayed.
+  /// Memory of the last step; for a replayed step, of the recorded one.
   const MemoryStats& memory() const { return memory_; }
   /// True when the last step was replayed.
   bool replayed() const { return replayed_; }
-  /// Starts over with the next step. To be called after a step that was enqueued beside this graph.
+  /// Starts over with the next step. Call it after a step that was enqueued without this graph.
   void reset();
 
  private:

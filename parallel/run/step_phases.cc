@@ -46,7 +46,7 @@ class HostPhaseClock final : public PhaseClock {
     for (const Communicator* comm : comms_) ms += comm->exposed_ms();
     return ms / 1e3;
   }
-  /// What has passed since the last time is of the current phase.
+  /// Adds the time since the last call to the current phase.
   void lap() {
     const auto now = Clock::now();
     const double waited = waited_s();
@@ -63,7 +63,7 @@ class HostPhaseClock final : public PhaseClock {
   }
 
   std::vector<Communicator*> comms_;
-  std::optional<TimeSpent> current_;  // none: between steps
+  std::optional<TimeSpent> current_;  // empty: between steps
   Clock::time_point last_, data_wait_;
   double last_waited_s_ = 0, data_wait_s_ = 0;  // at last_; since then
   StepPhases phases_;

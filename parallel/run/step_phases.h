@@ -1,13 +1,12 @@
-// Where the time of a step goes on a rank.
+// Time that a rank spends in each phase of a step.
 //
-// [Note: phases of a step] The executor says before each action what its time is spent on
-// (ActionTraits::spent). On the host the rank reads the clock there, and how long its communicators have
-// posted and waited (Communicator::exposed_ms): tens of nanoseconds. On a device that runs behind the host it
-// enqueues a mark where the phase changes, where the stream is made to wait for another rank, and around the
-// reading of a batch; the times between marks are read with the step's results, which have been waited for by
-// then, so that no step waits for the host. What was waited for other ranks is of the exchange, and what was
-// waited for a micro-batch of the data, in whatever action it was. A step that is recorded, or replayed, has
-// no phases: a mark is of one moment.
+// [Note: phases of a step] Before each action the executor enters the action's phase (ActionTraits::spent).
+// On the host, the rank then reads the clock, and the time that its communicators spent posting and waiting
+// (Communicator::exposed_ms): tens of nanoseconds. A device runs behind the host, so the host enqueues marks:
+// where the phase changes, where the stream waits for another rank, and around the reading of a batch. The
+// times between marks are read with the step's results, which are complete by then, so no step waits for the
+// host. Waiting for other ranks counts as exchange, and waiting for a micro-batch of data counts as data
+// wait, in every action. A recorded or replayed step has no phases, because a mark belongs to one moment.
 #pragma once
 
 #include <cstddef>
@@ -19,51 +18,51 @@
 
 namespace trireme {
 
-/// Seconds of a rank within a step. They do not overlap.
+/// A rank's seconds in each phase of a step. The phases do not overlap.
 struct StepPhases {
-  double data_wait_s = 0;  // in BatchSource; of a device, what it stood still for that
+  double data_wait_s = 0;  // in BatchSource; on a device, the time it was idle for that
   double forward_s = 0;
-  double backward_s = 0;   // with the recomputing of activations
-  double exchange_s = 0;   // in actions that exchange, and in posting and waiting within all others
+  double backward_s = 0;   // includes recompute
+  double exchange_s = 0;   // in exchanges, and in posting and waiting within all other actions
   double optimizer_s = 0;  // gradient norm and update
-  double waited_s = 0;     // of exchange_s in posting and waiting: the rest is work, as the sums of gradients
+  double waited_s = 0;  // part of exchange_s in posting and waiting; the rest is work, as sums of gradients
 
-  /// Without waiting for others.
+  /// Seconds without waiting for other ranks.
   double busy_s() const {
     return data_wait_s + forward_s + backward_s + optimizer_s + (exchange_s - waited_s);
   }
 };
 
-/// Times steps, one after the other; evaluations are no steps.
+/// Times steps one after the other. Evaluations are not timed.
 class PhaseClock {
  public:
   virtual ~PhaseClock() = default;
 
-  /// A step begins. What one that failed has left is forgotten.
+  /// Begins a step. Discards the data of a step that failed.
   virtual void begin() = 0;
-  /// What the rank does from now on is spent on this.
+  /// Enters a phase: time from now on is counted as `spent`.
   virtual void enter(TimeSpent spent) = 0;
   /// The rank waits for a micro-batch between these.
   virtual void begin_data_wait() = 0;
   virtual void end_data_wait() = 0;
-  /// The last action has ended, or is enqueued.
+  /// Call it when the last action has ended or is enqueued.
   virtual void finish() = 0;
-  /// Of the oldest finished step that was not taken yet. Its results have been read.
+  /// The phases of the oldest finished step that was not taken yet. Its results must have been read.
   virtual StepPhases take() = 0;
 };
 
 enum class Recorded { kNo, kYes };
 
-/// Of a rank's steps; null where its device records them. Observes the waits of `groups`, which outlives it.
-/// Up to `max_pending` finished steps are not taken yet.
+/// A clock for a rank's steps; null if its device records them. Observes the waits of `groups`, which
+/// outlives it. Up to `max_pending` finished steps may wait for take().
 std::unique_ptr<PhaseClock> make_phase_clock(const Context& ctx, const MeshGroups& groups, Recorded recorded,
                                              std::size_t max_pending);
 
-/// The same where the device runs behind the host: from marks on its stream (kernels/backend_marks.h).
+/// The clock for a device that runs behind the host, from marks on its stream (kernels/backend_marks.h).
 std::unique_ptr<PhaseClock> make_stream_phase_clock(const Context& ctx, const MeshGroups& groups,
                                                     std::size_t max_pending);
 
-/// Which of StepPhases an action's time is a part of.
+/// The member of StepPhases that an action's time is added to.
 double StepPhases::*phase_of(TimeSpent spent);
 
 }  // namespace trireme

@@ -24,7 +24,7 @@ void StepRecords::add(const Context& ctx, const StepResult& known, const Tensor&
   const Slot& slot = slots_[next_slot_];
   const auto copy = [&](std::int64_t at, const Tensor& from) {
     const Tensor to = slot.values.slice(at, from.shape());
-    ctx.backend->copy(ctx.exec, {to.address(), from.dtype(), from.shape()}, from);  // an int32 as it is
+    ctx.backend->copy(ctx.exec, {to.address(), from.dtype(), from.shape()}, from);  // int32 bits unchanged
   };
   copy(0, losses);
   copy(num_losses_, grad_norm);

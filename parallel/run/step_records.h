@@ -1,8 +1,9 @@
-// The results of steps, on the device until the host collects them: so that no step waits for the host.
+// The results of steps, kept on the device until the host collects them, so that no step waits for the host.
 //
 // [Note: results a step later] A step ends by copying its losses, norm, scale and skip flag, device to
-// device, into one of two records, and the record to the host. The host reads a record when it likes, at best
-// when the next step is in flight, and waits for that copy alone: the device goes on with the next step.
+// device, into one of two records, and the record to the host. The host may read a record at any time, at
+// best when the next step is in flight. It waits only for that copy, while the device continues with the next
+// step.
 #pragma once
 
 #include <cmath>
@@ -19,21 +20,19 @@
 namespace trireme {
 
 struct StepResult {
-  std::int64_t step = 0;  // steps done, this one included
+  std::int64_t step = 0;  // steps done, including this one
   float loss = 0;         // mean over the targets of the global batch
   float grad_norm = 0;    // before clipping, without the loss scale
   float loss_scale = 1;   // of this step
-  bool skipped =
-      false;  // parameters and optimizer state are as before: the norm was not finite, or left_out()
-  std::int32_t skipped_in_a_row = 0;  // up to this step
-  std::int32_t clipped =
-      0;  // mode fp8: operands of this stage that were clipped; [Note: fp8] in runtime/base/fp8.h
-  MemoryStats memory;                // peaks of this step on this rank
-  std::int64_t sent_bytes = 0;       // by this rank in this step
-  double comm_wait_ms = 0;           // of its thread, in posting and waiting: Communicator::exposed_ms
-  std::optional<StepPhases> phases;  // of this rank; none where steps are recorded
+  bool skipped = false;   // parameters and optimizer state are unchanged: non-finite norm, or left_out()
+  std::int32_t skipped_in_a_row = 0;  // including this step
+  std::int32_t clipped = 0;     // mode fp8: clipped operands of this stage; [Note: fp8] in runtime/base/fp8.h
+  MemoryStats memory;           // peaks of this step on this rank
+  std::int64_t sent_bytes = 0;  // by this rank in this step
+  double comm_wait_ms = 0;      // of its thread, in posting and waiting: Communicator::exposed_ms
+  std::optional<StepPhases> phases;  // of this rank; empty if steps are recorded
 
-  /// Skipped by Engine::leave_out_steps, not for its gradients.
+  /// True if Engine::leave_out_steps skipped the step, not a non-finite gradient.
   bool left_out() const { return skipped && std::isfinite(grad_norm); }
 };
 
@@ -41,7 +40,7 @@ class StepRecords {
  public:
   static constexpr std::size_t kMaxPending = 2;
 
-  /// Records of `num_losses` losses, allocated here; in mode fp8 they count what was clipped.
+  /// Allocates records of `num_losses` losses; in mode fp8 they also count clipped operands.
   StepRecords(const Context& ctx, std::int64_t num_losses);
 
   /// `known` is what is already known of a step; the rest is copied on the device. `num_clipped` [] int32 may
@@ -54,13 +53,13 @@ class StepRecords {
     StepResult result;  // all but the loss
     std::vector<float> losses;
   };
-  /// Waits for the oldest record. Throws Error(kInvalidInput) when there is none.
+  /// Waits for the oldest record. Throws Error(kInvalidInput) if there is none.
   Record take(const Context& ctx);
 
  private:
   struct Slot {
-    // [num_losses + kNumScalars] fp32: losses, norm, scale, and two int32, skip and how many in a row; in
-    // mode fp8 another one, how many were clipped.
+    // [num_losses + kNumScalars] fp32: losses, norm, scale, and two int32, skip and skipped in a row; in mode
+    // fp8 one more int32, the clipped operands.
     Tensor values;
     std::unique_ptr<HostCopy> host;  // null where the device is the host
   };

@@ -82,7 +82,7 @@ Timeline StepTrace::gather() const {
   Communicator& world = engine_.communicator();
   const std::size_t most_actions = std::ranges::max(world.all_gather_value(num_actions));
   std::vector<ActionTimes> mine = own_times();
-  mine.resize(most_actions);  // all ranks send as many
+  mine.resize(most_actions);  // all ranks send the same number
   std::vector<std::string> unit_names;
   for (const auto& block : engine_.blocks()) unit_names.push_back(block->name());
   const ActionSpans spans(plan, unit_names);

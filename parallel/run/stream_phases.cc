@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-/// What the time between two marks was spent on.
+/// The phase of the time between two marks.
 struct Part {
   double StepPhases::*phase = nullptr;
   bool waits = false;
@@ -87,7 +87,7 @@ class StreamPhaseClock final : public PhaseClock, private WaitObserver {
 
   std::vector<Communicator*> comms_;
   std::vector<Step> steps_;
-  std::size_t next_ = 0;             // of the steps, the one that runs
+  std::size_t next_ = 0;             // index of the running step in steps_
   std::deque<std::size_t> pending_;  // finished, oldest first
   Part current_, interrupted_;
   bool in_step_ = false;

@@ -1,12 +1,12 @@
-// The tensor axis in a step: sums of what the chunks of a block return, and shards of a sequence.
+// The tensor axis in a step: sums over a block's chunks, and shards of a sequence.
 //
-// [Note: sums of chunks] A place has a complete subtree of the tree over all chunks, so the places' partial
-// sums, added pairwise in their order, are the rest of the tree: the same additions on every number of ranks.
-// Each place adds the same piece of all partial sums, and gets the other pieces of the sum: an all-to-all and
-// an all-gather, the bytes of an all-reduce. Where places share the sequence each keeps its piece, which is
-// its shard, and the all-gather comes where all rows are read. In a plan every call is an action of its own
-// (SumChunks, ReduceScatterSequence, GatherSequence), behind the Forward, Recompute or Backward that makes
-// it.
+// [Note: sums of chunks] A tensor rank has a complete subtree of the tree over all chunks. The ranks' partial
+// sums, added pairwise in order, are the rest of the tree, so the additions are the same on every number of
+// ranks. Each rank adds the same piece of all partial sums, and gets the other pieces of the sum: an
+// all-to-all and an all-gather, the bytes of an all-reduce. If ranks share the sequence, each keeps its
+// piece, which is its shard, and the all-gather runs where all rows are read. In a plan every call is a
+// separate action (SumChunks, ReduceScatterSequence, GatherSequence), after the Forward, Recompute or
+// Backward that makes it.
 #pragma once
 
 #include <deque>
@@ -19,7 +19,7 @@ namespace trireme {
 
 class TensorExchange final : public TensorAxis {
  public:
-  /// Of the ranks of the tensor axis; `places` outlives this.
+  /// `places`: the tensor axis; outlives this.
   TensorExchange(Communicator& places, bool shards_sequence)
       : places_(places), shards_sequence_(shards_sequence) {}
 
@@ -32,15 +32,15 @@ class TensorExchange final : public TensorAxis {
   Tensor scatter_sum(Context& ctx, const Tensor& partial) override;
   Tensor gather_rows(Context& ctx, const Tensor& shard) override;
 
-  /// The action of a call that was made. Throws where a block has made another, or none.
+  /// Matches an action with the oldest unmatched call. Throws if the block made another call or none.
   void settle(ActionKind kind);
-  /// Throws where a block has made calls that are no actions of the plan.
+  /// Throws if a block has made calls that are no actions of the plan.
   void check_settled() const;
-  /// Of blocks that ran outside of a plan.
+  /// Drops the calls of blocks that ran outside a plan.
   void forget_calls() { unsettled_.clear(); }
 
  private:
-  /// All places' pieces of what this one has, added into `sum`, [elements / places].
+  /// Adds this rank's piece of all ranks' partial sums into `sum`, [elements / places].
   void sum_own_piece(Context& ctx, const Tensor& partial, const Tensor& pieces, const Tensor& sum);
 
   Communicator& places_;

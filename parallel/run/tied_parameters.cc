@@ -39,7 +39,7 @@ void TiedParameters::exchange(const Action& action) {
 }
 
 void TiedParameters::share() {
-  const auto& comm = parts_.groups.along(Axis::kPipeline);  // null where nothing is tied
+  const auto& comm = parts_.groups.along(Axis::kPipeline);  // null if nothing is tied
   for (const Use& use : uses_) {
     if (!use.is_first || use.owner_stage != parts_.stage()) continue;
     parts_.params.send_working(use.group, *comm, use.user_stage);

@@ -14,8 +14,8 @@ class TiedParameters {
   /// Plays a send or receive of gradients or of parameters.
   void exchange(const Action& action);
 
-  /// Sends the working copies to the stages that hold one. Collective over the pipeline axis; nothing to do
-  /// in one stage.
+  /// Sends the working copies to the stages that hold one. Collective over the pipeline axis; does nothing
+  /// with one stage.
   void share();
 
  private:

@@ -1,8 +1,9 @@
-// Trains a GPT-2 of the given sizes and prints one JSON object: milliseconds a step, tokens/s, the loss and
-// gradient norm of every step, peak bytes as predicted and as measured.
+// Trains a GPT-2 of the given sizes and prints one JSON object: milliseconds per step, tokens/s, the loss and
+// gradient norm of every step, predicted and measured peak bytes.
 //
 //   gpt_train_bench --layers 12 --hidden 768 --heads 12 --vocab 50257 --context 512 --micro-batch 4 --threads
-//   2 gpt_train_bench --train train.bin --eval eval.bin ...    on token shards, with an evaluation at the end
+//   2
+//   gpt_train_bench --train train.bin --eval eval.bin ...    on token shards, with an evaluation at the end
 //   gpt_train_bench --sgemm                                  the machine's sgemm rate instead
 //
 // peers/gpt_pytorch.py takes the same sizes; gpt_vs_pytorch.py runs both side by side.
@@ -82,8 +83,8 @@ void add_options(CLI::App& app, Options& o) {
 }
 
 // Operations of a forward and backward pass for one token: 6 for each weight of a matrix product (the token
-// table counts as the head, the position table takes part in none), and 6 L T C for the two products of
-// causal attention, of which half is masked.
+// table counts as the head, the position table is in no product), and 6 L T C for the two products of causal
+// attention, half of which are masked.
 double flops_per_token(const GptConfig& m, std::int64_t num_parameters) {
   const std::int64_t lookups = m.hidden * (m.seq_len + (m.tied ? 0 : m.vocab));
   return 6.0 * static_cast<double>(num_parameters - lookups) +
@@ -140,7 +141,7 @@ std::int64_t predicted_peak_bytes(const Options& o, int rank) {
   return predict_step(job.blocks, job.options, job.sample, job.num_ranks, rank).memory.peak_total;
 }
 
-// What was measured, before the ranks start, and the seconds that it took.
+// Measures products before the ranks start. Returns the measurements and their duration in seconds.
 nlohmann::json tune_products(Options& o) {
   const auto start = std::chrono::steady_clock::now();
   const PlannedJob job = planned_job(o);

@@ -23,7 +23,7 @@
 # Environment: TRIREME_GATE_SECONDS  time for the part (default 300 for probe, 465 for others)
 #              TRIREME_GATE_PYTHON   a python3 with torch (default: python3)
 set -uo pipefail
-# Stages run functions in a shell of their own, which `timeout` can end: everything is exported.
+# Stages run functions in a separate shell, which `timeout` can end, so everything is exported.
 set -a
 
 help() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0"; }

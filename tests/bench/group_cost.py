@@ -40,7 +40,7 @@ def main():
     options = parser.parse_args()
     one, many = [], []
     for i in range(options.rounds):
-        # Who goes first changes, so that a machine that slows down favours neither.
+        # The order alternates, so that a machine that slows down favours neither.
         order = ((1, one), (options.groups, many))
         for groups, into in order if i % 2 == 0 else reversed(order):
             into.append(tokens_per_s(options, groups))

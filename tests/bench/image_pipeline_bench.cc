@@ -1,13 +1,12 @@
-// The speed at which images become batches, and the time that a training waits for them.
+// Measures how fast images become batches, and how long training waits for them.
 //
 //   build/release/bin/image_pipeline_bench [--width 500] [--height 400] [--pictures 64] [--batch 16]
 //   [--workers 2]
 //
 // Writes JPEG files, reads them as training samples (random resized crop to 224 x 224), and prints JSON:
-// pictures a second of one thread and of all workers; and the share of the time that is spent waiting for
-// data beside a step of fixed length that needs no core (a GPU's), with nothing read ahead and with prefetch.
-// The step is so long that without prefetch 35 % of the time is waiting, the figure that this is usually
-// compared with.
+// pictures per second with one thread and with all workers, and the share of time that training waits for
+// data, with and without prefetch. The step has a fixed length and uses no core, like a GPU's. Its length
+// makes training without prefetch wait 35 % of the time, the usual figure for comparison.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -40,7 +39,7 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-/// Waves and noise: about as many bits a pixel as a photograph has.
+/// Waves and noise: about the bits per pixel of a photograph.
 std::vector<std::uint8_t> draw_picture(const Options& options, std::uint32_t index) {
   ImageRandom random(ImageRandom::Stream::kSynthetic, 1, 0, index);
   const double step_x = random.uniform(0.01, 0.2), step_y = random.uniform(0.01, 0.2);
@@ -94,7 +93,7 @@ nlohmann::ordered_json measure(const Options& options) {
   const auto data = std::make_shared<ImageDataset>(ImageDataset::Options{
       .source = source, .view = {.size = 224, .crop = ViewOptions::Crop::kRandomResized, .flip = true}});
   const auto pictures = static_cast<double>(options.batches * options.batch);
-  take_batches(data, options, 0, 0);  // files into the page cache
+  take_batches(data, options, 0, 0);  // loads the files into the page cache
   const Run alone = take_batches(data, options, 0, 0),
             together = take_batches(data, options, options.workers, 0);
   const double read_ms = alone.wall_ms / static_cast<double>(options.batches);

@@ -1,11 +1,11 @@
-// When the kernels of a CUDA program run: a library that the driver loads into the program, for
+// Records when the kernels of a CUDA program run: a library that the driver loads into the program, for
 // kernel_share.py.
 //
 //   CUDA_INJECTION64_PATH=.../libkernel_trace.so TRIREME_KERNEL_TRACE=trace.tsv PROGRAM ...
 //
-// Writes a line a kernel when the program ends: its start and its end in nanoseconds and its (mangled) name;
-// a graph's kernels one by one. Records that CUPTI has lost are a last line "lost N", which is no kernel:
-// such a trace says nothing.
+// Writes one line per kernel when the program ends: start and end in nanoseconds and the (mangled) name. A
+// graph's kernels are listed one by one. If CUPTI lost records, a last line "lost N" follows, and the trace
+// must not be used.
 #include <cupti.h>
 
 #include <cinttypes>
@@ -37,7 +37,7 @@ bool succeeds(CUptiResult result, const char* call) {
 void CUPTIAPI lend_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* max_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, kBufferBytes));
   *bytes = *buffer == nullptr ? 0 : kBufferBytes;
-  *max_records = 0;  // as many as fit
+  *max_records = 0;  // no limit
 }
 
 void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t,
@@ -62,13 +62,13 @@ void finish() {
 
 }  // namespace
 
-/// Called by the driver when the program first calls CUDA. 1: all is well.
+/// Called by the driver when the program first calls CUDA. Returns 1 for success.
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
   const char* path = std::getenv("TRIREME_KERNEL_TRACE");
   if (path == nullptr || trace != nullptr) return 1;
   if (!succeeds(cuptiActivityRegisterCallbacks(lend_buffer, take_buffer), "cuptiActivityRegisterCallbacks") ||
       !succeeds(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), "cuptiActivityEnable")) {
-    return 1;  // without a trace, which its reader will miss
+    return 1;  // without a trace, which its reader detects
   }
   trace = std::fopen(path, "w");
   if (trace == nullptr) {

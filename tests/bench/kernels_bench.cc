@@ -1,10 +1,10 @@
 // Rates of the cpu kernels at the shapes of GPT-2 124M (micro-batch 4, context 512) and of nanoGPT's small
-// model, beside oneDNN's own sgemm on the same products.
+// model, compared with oneDNN's sgemm on the same products.
 //
 //     kernels_bench [--benchmark_filter=Matmul] [--threads=2]
 //
-// Counters: FLOP/s of products, B/s of what a kernel must read and write at least. Times are of the calling
-// thread (CPU) and of the clock: on a busy machine compare CPU times of one thread.
+// Counters: FLOP/s of products, and B/s of the minimum that a kernel must read and write. Times are CPU time
+// of the calling thread, and wall time. On a busy machine compare CPU times of one thread.
 #include <cstdlib>
 #include <cstring>
 

@@ -1,5 +1,4 @@
-// Shared by the parts of kernels_bench: a rank's memory, the rates that are reported, and who registers
-// what.
+// Shared parts of kernels_bench: a rank's memory, the reported rates, and the registration functions.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -14,7 +13,7 @@
 
 namespace trireme::bench {
 
-/// Of the rank: --threads.
+/// Threads of the rank: --threads.
 int& num_threads();
 
 /// A rank's memory and the backend's table.
@@ -91,7 +90,7 @@ inline constexpr Mode kExact{"fp32"};
 inline constexpr Mode kOtherModes[] = {
     {"fp16", DType::kFloat16}, {"bf16", DType::kBFloat16}, {"tf32", DType::kFloat32, MathMode::kTf32}};
 
-/// "gpt2/fc", or "gpt2/fc/bf16" in another mode than fp32.
+/// "gpt2/fc", or "gpt2/fc/bf16" in a mode other than fp32.
 inline std::string name_of(const char* name, const Mode& mode) {
   return &mode == &kExact ? name : std::string(name) + "/" + mode.name;
 }
@@ -103,7 +102,7 @@ void register_case(const char* kernel, const std::string& name, Function functio
       ->UseRealTime();
 }
 
-// By kind of op: each registers its benchmarks, products and attention in a mode.
+// Registration by kind of op; products and attention are registered in a mode.
 void register_products(const Mode& mode);
 void register_attention(const Mode& mode);
 void register_rows();

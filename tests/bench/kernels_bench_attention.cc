@@ -29,7 +29,7 @@ AttentionTensors attention_tensors(Bench& bench, const Sequences& s, DType dtype
           bench.random(outer, dtype)};
 }
 
-// Operations below the diagonal: what the mathematics needs.
+// Operations below the diagonal, the minimum.
 double causal_flops(const Sequences& s, int num_products) {
   return static_cast<double>(num_products * s.samples * s.heads * s.seq_len * (s.seq_len + 1) * s.head_dim);
 }

@@ -1,14 +1,14 @@
-// The cost of layouts in time: the same GPT-2 step under several layouts. In each round every layout has a
-// turn of some steps, back to back, as in a run: no barrier lets an exchange end unseen, and a turn ends with
-// what its last step started. Rounds begin with another layout each, so that a machine that slows down slows
-// all of them. Prints one JSON object a layout: medians over the rounds, and of the ratios to the first
-// layout of a set in the same round.
+// Compares the step times of several layouts of one GPT-2. In each round every layout takes a turn of some
+// steps, back to back, as in a run: no barrier hides the end of an exchange, and a turn ends when everything
+// that its last step started has ended. Each round begins with another layout, so that a machine that slows
+// down affects all of them. Prints one JSON object per layout: medians over the rounds, and medians of the
+// ratios to the first layout of a set in the same round.
 //
 //   mpirun --bind-to none -np 4 layouts_bench --cases overlap      zero stages, prefetch, progress thread
 //   layouts_bench --cases recompute --threads 2                    recompute against keeping everything
 //
 // exposed_ms is the part of a step that the rank's thread spends in communication (metrics: comm_wait_ms).
-// total_ms is the same when every call is waited for at once: all of the communication, and what ranks wait
+// total_ms is the same if every call is waited for at once: all communication, and the time that ranks wait
 // for one another, without overlap.
 #include <fmt/format.h>
 
@@ -88,7 +88,7 @@ struct Case {
   bool progress = false;
   bool blocking = false;
   std::unique_ptr<Engine> engine;
-  std::vector<double> step_ms, exposed_ms;  // means of a step, by round
+  std::vector<double> step_ms, exposed_ms;  // means per step, by round
 };
 
 std::vector<Case> cases_of(const std::string& set) {
@@ -129,7 +129,7 @@ void make_engine(const Options& o, const std::shared_ptr<Communicator>& world, C
                                                                .recompute_every = c.recompute}});
 }
 
-// Steps back to back, and what the last one left in flight.
+// Runs steps back to back, and waits for everything that the last one left in flight.
 void take_turn(const Options& o, Communicator& world, Case& c, int steps) {
   using Clock = std::chrono::steady_clock;
   world.progress_in_background(c.progress);

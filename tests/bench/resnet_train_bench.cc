@@ -1,5 +1,5 @@
-// Trains a ResNet on synthetic images and prints one JSON object: milliseconds a step, images/s, peak bytes
-// as predicted and as measured.
+// Trains a ResNet on synthetic images and prints one JSON object: milliseconds per step, images/s, predicted
+// and measured peak bytes.
 //
 //   resnet_train_bench --model resnet50 --pixels 224 --micro-batch 16 --threads 2
 //   resnet_train_bench --predict ...      bytes by category, predicted and measured in one step
@@ -74,11 +74,12 @@ nlohmann::json train(const Options& o, const std::shared_ptr<Communicator>& comm
       .loss_scale = {.kind = o.precision == "fp16" ? LossScaleConfig::Kind::kDynamic
                                                    : LossScaleConfig::Kind::kOff}};
   Engine engine(blocks, comm, options);
-  // A batch a step, made before: a copy takes the host longer than a fast card needs for a step.
+  // One batch per step, made in advance, because a copy takes the host longer than a fast card needs for a
+  // step.
   std::vector<HostBatch> batches(static_cast<std::size_t>(o.warmup + o.steps),
                                  testing::image_source(o.pixels, config->classes, 0)(0, o.micro_batch));
-  // As in training, a batch is uploaded while the step before it runs: a step's time is that from the end of
-  // the one before to its own.
+  // As in training, a batch is uploaded during the previous step: a step's time is from the end of the
+  // previous step to its own end.
   std::vector<double> step_ms;
   StepResult result;
   Clock::time_point before = Clock::now();

@@ -20,7 +20,7 @@ import tempfile
 PEER = pathlib.Path(__file__).resolve().parent / "peers" / "transformers_pytorch.py"
 AIM = 1.3
 
-# What the job and the peer are told of each model.
+# The settings of the job and of the peer for each model.
 MODELS = {
     "llama": dict(
         about="Llama: 8 layers, 512 wide, 8 heads of which 4 for keys and values, context 256, vocabulary 8192",

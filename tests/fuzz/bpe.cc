@@ -1,4 +1,4 @@
-// tokenizer.json of byte-level BPE, and the texts that its patterns then cut.
+// tokenizer.json of byte-level BPE, and texts that its patterns then split.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +18,7 @@ constexpr std::string_view kTextWords[] = {
     "a", "b",  "aa",   "hea",           " ",   "  ", "\n",           "it's", "42",   "\xc3\xa9",
     "A", "\t", "\xff", "<|endoftext|>", "<|a", "|>", "\xe4\xb8\xad", "!?",   "\r\n", "\xf0\x9f\x98\x80"};
 
-/// Most are short; one in eight has the 100 KB that are to take less than ten seconds.
+/// Mostly short texts; one in eight has 100 KB, which must take less than ten seconds.
 std::string draw_text(Random& random) {
   constexpr std::size_t kLong = 100'000, kShort = 1000;
   const std::size_t bytes = random.one_in(8) ? kLong : random.below(kShort);
@@ -76,7 +76,7 @@ std::vector<std::string> vocabularies() {
   return texts;
 }
 
-/// Pre-tokenizers of drawn patterns; sometimes many of one pattern, or many within each other.
+/// Pre-tokenizers of drawn patterns; sometimes many of one pattern, or deeply nested ones.
 json draw_pre_tokenizer(Random& random) {
   json parts = json::array();
   const std::size_t most = random.one_in(8) ? 70 : 3;

@@ -9,7 +9,7 @@
 namespace trireme::fuzz {
 namespace {
 
-/// With files that it may name, beside one that it may not.
+/// A folder with files that dataset.json may name, next to one that it may not.
 const std::filesystem::path& data_folder() {
   static const std::filesystem::path folder = [] {
     const std::filesystem::path made = scratch_folder() / "data set";
@@ -35,7 +35,7 @@ int fuzz_dataset_info(const std::uint8_t* data, std::size_t size) {
   const bool is_read = taken([&] { tokenizer_of(*prepared); });
   require(!is_read || has_tokenizer, "a tokenizer is read that was refused");
   if (!is_read) return 0;
-  // What is taken says the same when it is written again.
+  // An accepted file reads back the same after it is written again.
   write_dataset_info(prepared->info, data_folder());
   const DatasetInfo again = read_dataset_info(data_folder());
   require(again.tokenizer_model == prepared->info.tokenizer_model && again.classes == prepared->info.classes,

@@ -10,7 +10,7 @@
 namespace trireme::fuzz {
 namespace {
 
-/// What is taken makes a configuration that is taken again, and a job that is read back as itself.
+/// An accepted file gives a configuration that is accepted again, and a job that reads back as itself.
 int fuzz_hf_config(const std::uint8_t* data, std::size_t size) {
   input_file(kHfConfigFile, as_text(data, size));
   JobConfig job;

@@ -1,4 +1,4 @@
-// Requests to the server of metrics and to that of the live page, sent in pieces.
+// Requests to the server of metrics and to the server of the live page, sent in pieces.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <poll.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::string_view kMetricsText = "trireme_step 1\n";
 
-/// Both, as jobs and `trireme watch` start them.
+/// Both servers, as jobs and `trireme watch` start them.
 class Servers {
  public:
   Servers()
@@ -59,7 +59,7 @@ const Servers& servers() {
 
 struct Answer {
   std::string text;
-  bool is_whole = false;  // the server closed, and not because something was unread
+  bool is_whole = false;  // the server closed, but not because something was unread
 };
 
 class Connection {
@@ -89,9 +89,9 @@ class Connection {
   }
   void end_request() const { ::shutdown(fd_, SHUT_WR); }
 
-  /// All up to the server's end, of a stream its beginning.
+  /// Reads until the server closes; for a stream, its beginning.
   Answer answer() const {
-    constexpr int kMaxWaitMs = 120'000;  // only of a server that hangs
+    constexpr int kMaxWaitMs = 120'000;  // reached only by a server that hangs
     Answer got;
     char bytes[16384];
     for (;;) {
@@ -134,7 +134,7 @@ std::vector<std::string> values_of(const std::vector<Header>& headers, std::stri
   return values;
 }
 
-/// A message that is written as the standard (RFC 9112) has it; nothing for all others.
+/// A message in the form of the standard (RFC 9112); all other messages are not parsed.
 struct Message {
   std::string_view first_line;
   std::vector<Header> headers;
@@ -213,7 +213,7 @@ std::string authority_of(std::string_view target) {
   return std::string(target.substr(0, target.find_first_of("/?")));
 }
 
-/// 0: not known here.
+/// 0: unknown.
 unsigned expected_status(std::string_view request, bool is_page) {
   const auto message = parse_message(request);
   if (!message || !message->body.empty() || request.size() > 4096) return 0;
@@ -250,7 +250,7 @@ unsigned expected_status(std::string_view request, bool is_page) {
   return plain == "/metrics" ? 200 : path.find_first_of("%#") == std::string_view::npos ? 404 : 0;
 }
 
-/// As lenient as a resolver is with numbers.
+/// As lenient as a resolver with numbers.
 bool may_be_loopback(const std::string& host) {
   std::string name = host.substr(
       0, host.rfind(':') == std::string::npos || host.ends_with(']') ? std::string::npos : host.rfind(':'));
@@ -267,15 +267,15 @@ bool may_be_loopback(const std::string& host) {
   return is_loopback;
 }
 
-/// What was answered must be for this machine, however the lines of the request are read. libmicrohttpd ends
-/// a value at a NUL, which no browser sends.
+/// An answered request must be for this machine, for every reading of its lines. libmicrohttpd ends a value
+/// at a NUL, which no browser sends.
 void check_host(std::string_view request) {
   std::vector<std::string> hosts;
   for (std::size_t begin = 0; begin < request.size();) {
     const std::size_t end = std::min(request.find_first_of("\r\n", begin), request.size());
     const std::string_view line = request.substr(begin, end - begin);
     const std::size_t colon = line.find(':');
-    // A target that names a host counts in place of the header.
+    // A target that names a host replaces the header.
     const std::size_t target = line.find(' ');
     if (begin == 0 && target != std::string_view::npos) {
       const std::string authority = authority_of(line.substr(line.find_first_not_of(' ', target)));
@@ -300,7 +300,7 @@ unsigned check_answer(const Answer& answer, std::string_view request) {
                                     417, 421, 431, 500, 501, 503, 505};
   require(std::ranges::find(kStatuses, status) != std::end(kStatuses), "an answer has another status");
   if (status == 200) check_host(request);
-  // libmicrohttpd 0.9.75 writes some of its own refusals with the header twice.
+  // libmicrohttpd 0.9.75 writes the header twice in some of its own refusals.
   const auto types = values_of(message->headers, "X-Content-Type-Options");
   require(status >= 400 || types == std::vector<std::string>{"nosniff"},
           "an answer lets its type be guessed");
@@ -343,7 +343,7 @@ int fuzz_http_requests(const std::uint8_t* data, std::size_t size) {
       rest.remove_prefix(bytes);
     }
     if (is_open) client.send(rest);
-    // What is no whole request is closed after seconds only: most clients do not wait for that.
+    // The server closes incomplete requests only after seconds; most clients do not wait for that.
     const bool is_whole = request.find("\r\n\r\n") != std::string_view::npos;
     if (!is_whole && !random.one_in(100)) return;
     client.end_request();
@@ -391,7 +391,7 @@ std::string drawn_header(Random& random) {
   return std::string(random.one_of(kOthers));
 }
 
-/// The first line, a header, what ends a line, or what follows.
+/// Changes the first line, a header, a line ending, or the body.
 void change_request(std::string& request, Random& random) {
   constexpr std::string_view kMethods[] = {"GET",     "HEAD",    "POST",  "PUT", "DELETE",
                                            "OPTIONS", "CONNECT", "TRACE", "get", "X"};

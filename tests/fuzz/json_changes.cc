@@ -67,7 +67,7 @@ std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-/// Many values, or one within the other.
+/// Many values, or deeply nested ones.
 std::string large(Random& random) {
   const std::size_t count = std::size_t{1} << random.below(16);
   switch (random.below(4)) {
@@ -84,7 +84,7 @@ std::string large(Random& random) {
   }
 }
 
-/// What takes the place of `value`; of an entry of an object a second one of its name may follow.
+/// The replacement for `value`; in an object, a second entry of its name may follow.
 std::string replacement(const Json& value, const std::vector<Json*>& all, Random& random,
                         std::span<const std::string_view> words) {
   const auto other = [&] { return dump(*random.one_of(all)); };
@@ -147,7 +147,7 @@ void change_json(std::string& text, Random& random, std::span<const std::string_
     text = dump(json);
     return;
   }
-  // A mark, because what replaces it need not be what a tree can hold.
+  // A mark, because the replacement may be text that a tree cannot hold.
   std::string by = replacement(value, values, random, words);
   if (random.one_in(16)) by += ",\"step\":" + by;  // wrong in an array
   const std::string mark = "fuzz\x01mark";

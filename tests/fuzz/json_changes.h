@@ -1,4 +1,4 @@
-// Changes of JSON that leave it JSON: values of another type or size, names twice, trees that are deep.
+// Changes of JSON that keep it JSON: values of another type or size, duplicate names, deep trees.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace trireme::fuzz {
 
-/// Changes one value of `text`; text that is no JSON stays as it is. `words` are JSON of values that mean
-/// something to the reader.
+/// Changes one value of `text`; text that is not JSON stays unchanged. `words` are JSON values with a meaning
+/// to the reader.
 void change_json(std::string& text, Random& random, std::span<const std::string_view> words = {});
 
 /// The same for one of its lines.

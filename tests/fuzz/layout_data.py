@@ -1,4 +1,4 @@
-"""Data sets that a draw trains on: token shards, class folders of PNG files, CIFAR's and MNIST's binary files."""
+"""Training data sets of a draw: token shards, class folders of PNG files, CIFAR's and MNIST's binary files."""
 import random
 import struct
 import zlib
@@ -24,7 +24,7 @@ def write_shard(path, numbers, num_tokens, vocab):
 
 
 def write_tokens(folder, numbers, data):
-    """One file, or a folder of shards of which one is too short for a sample."""
+    """One file, or a folder of shards, one of which is too short for a sample."""
     for split, num_samples in (("train", data["train_samples"]), ("eval", data["eval_samples"])):
         num_tokens = num_samples * data["seq_len"] + 1
         if data["shards"] == 1:
@@ -38,7 +38,7 @@ def write_tokens(folder, numbers, data):
 
 
 def write_documents(folder, numbers, data):
-    """Lengths up to more than a row, in two segments, with labels."""
+    """Documents in two segments, with labels; some are longer than a row."""
     for split, count in (("train", data["train_samples"]), ("eval", data["eval_samples"])):
         lengths = [numbers.randint(1, data["seq_len"] + 3) for _ in range(count)]
         write_shard(folder / f"{split}.bin", numbers, sum(lengths), data["vocab"] - 1)
@@ -94,7 +94,7 @@ def paths(folder, data):
 
 
 def write_data(folder, data):
-    """What `data` describes (see layout_draws), the same bytes each time, into the new folder `folder`."""
+    """Writes the data that `data` describes (see layout_draws) into the new folder `folder`, always the same bytes."""
     if data["form"] == "synthetic":
         return
     folder.mkdir()

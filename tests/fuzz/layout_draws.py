@@ -1,6 +1,6 @@
-"""Random jobs and random layouts of them. A draw follows from the seed and its number alone.
+"""Random jobs and random layouts of them. The seed and the number determine a draw.
 
-Nearly all that is drawn is valid; what the engine refuses (a few in a hundred, on purpose) is counted.
+Nearly all draws are valid; refusals by the engine (a few per cent, on purpose) are counted.
 """
 import math
 import random
@@ -17,12 +17,12 @@ FP32_OF_STREAM = {"layer_norm", "rms_norm", "embedding", "add", "dropout"}  # op
 class Layout:
     ranks: int  # 0: without mpirun
     keys: dict  # of [parallel], and keys of other sections that do not change the results
-    exact_memory: bool = False  # it gets the memory that `trireme plan` predicts, and not a byte more
+    exact_memory: bool = False  # its memory limit is exactly the prediction of `trireme plan`
 
 
 @dataclass
 class Evaluation:
-    """`trireme eval` of a run's last checkpoint, compared with that of the one-rank run on one rank."""
+    """`trireme eval` of a run's last checkpoint, compared with an evaluation of the one-rank run on one rank."""
     ranks: int
     keys: dict  # of [parallel]
     ema: bool
@@ -30,9 +30,9 @@ class Evaluation:
 
 @dataclass
 class Run:
-    """A layout that plays the whole job; with `resume`, it is cut off after a checkpoint and goes on elsewhere."""
+    """A layout that plays the whole job; with `resume`, it is cut off after a checkpoint and continues there."""
     layout: Layout
-    stop: int = 0  # the step of the checkpoint that another layout goes on from; 0: none
+    stop: int = 0  # the step of the checkpoint from which another layout continues; 0: none
     torn: bool = False  # the line of metrics after it is half written
     resume: Layout = None
     evaluation: Evaluation = None
@@ -168,7 +168,7 @@ def draw_precision(numbers, model_name):
     if mode == "fp16":
         section["loss_scale"] = often(numbers, {"dynamic": 8, 1024.0: 1, "off": 1})
         if section["loss_scale"] == "dynamic":
-            # The larger ones overflow on purpose, for a step, or for all of them.
+            # The larger ones overflow on purpose, for one step or for all steps.
             section["scale_init"] = often(numbers, {65536.0: 2, 2.0 ** 26: 2, 1e9: 2, 1e12: 2, 3e38: 1})
             section["scale_interval"] = numbers.randint(1, 3)
             section["scale_backoff"] = numbers.choice([0.5, 0.001])
@@ -202,7 +202,7 @@ def draw_frozen_parameters(numbers, job):
 
 
 def draw_spikes(numbers, train):
-    """Spikes are looked for after 16 steps: some jobs are that long."""
+    """Spike detection begins after 16 steps, so some jobs are that long."""
     train["on_spike"] = often(numbers, {"warn": 2, "skip": 3})
     if numbers.random() < 0.4:
         train["steps"] = numbers.randint(18, 22)
@@ -217,7 +217,7 @@ def draw_cut(numbers, num_blocks, num_stages):
 
 
 def draw_ranks(numbers, num_blocks, micro_batches, tensor):
-    """Stages and data ranks that the job can have beside so many tensor ranks."""
+    """Stages and data ranks that the job can have with `tensor` tensor ranks."""
     pairs = [(stages, data) for stages in range(1, min(num_blocks, 5) + 1) for data in range(1, 7)
              if data <= micro_batches and 2 <= stages * data * tensor <= 6]
     weights = [(1.0 if stages * data * tensor <= 4 else 0.15) * (1.0 if micro_batches % data == 0 else 0.3)
@@ -281,7 +281,7 @@ def draw_layout(numbers, job, num_blocks):
 
 
 def draw_evaluation(numbers, job, num_blocks):
-    """On fewer or more ranks than trained it; its keys are those that an evaluation takes."""
+    """An evaluation on fewer or more ranks than the training, with keys that an evaluation accepts."""
     stages = 2 if num_blocks >= 2 and numbers.random() < 0.3 else 1
     keys = {"parallel.zero": numbers.randint(0, 3), "parallel.pipeline": stages}
     ema = job["train"].get("ema", 0.0) > 0 and numbers.random() < 0.5

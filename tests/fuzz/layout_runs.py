@@ -19,20 +19,20 @@ from layout_draws import MAX_THREADS, to_toml, toml_value  # noqa: E402
 STEP_KEYS = ("step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "state_hash")
 EVAL_KEYS = ("step", "eval_loss", "eval_top1", "eval_top5")
 SUMMARY_KEYS = ("status", "steps", "parameters", "loss", "eval_loss", "eval_top1", "eval_top5", "state_hash")
-BAD_INPUT = 2  # the exit code of what is refused before step 1
+BAD_INPUT = 2  # the exit code of a refusal before step 1
 
-# Waiting ranks and threads give their core away: there are more of them than cores.
+# Waiting ranks and threads yield their core, because there are more of them than cores.
 ENVIRONMENT = {**os.environ, "OMPI_MCA_mpi_yield_when_idle": "1", "OMP_WAIT_POLICY": "passive"}
 
 
 class Difference(Exception):
-    """What is not as it must be; the message says what, and of which run."""
+    """A wrong result; the message names it and the run."""
 
 
 @dataclass
 class Tally:
     layouts: int = 0  # runs on a layout, resumed parts included
-    equal: int = 0  # of these: the same as one rank, in the memory that was predicted
+    equal: int = 0  # of these: the same as one rank, in the predicted memory
     limited: int = 0  # of these: with the predicted peak as memory limit
     resumes: int = 0
     evaluations: int = 0  # `trireme eval` of their checkpoints
@@ -69,7 +69,7 @@ def layout_sets(layout):
 
 
 def execute(line, folder):
-    """Runs a command in `folder`; a process group of its own, so that one that hangs can be ended whole."""
+    """Runs a command in `folder`; in its own process group, so that a hanging command can be ended completely."""
     process = subprocess.Popen(line, cwd=folder, env=ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
@@ -94,7 +94,7 @@ def checkpoints(out):
 
 
 def error_of(stderr):
-    """The first error; None where there is none."""
+    """The first error, or None."""
     found = re.search(r"trireme: error: (?:rank \d+: )?(.*)", stderr)
     return found.group(1) if found else None
 
@@ -106,7 +106,7 @@ def reason_of(stderr):
 
 
 class DrawRunner:
-    """A draw in a folder of its own."""
+    """A draw in its own folder."""
 
     def __init__(self, draw, folder):
         self.draw = draw
@@ -164,7 +164,7 @@ class DrawRunner:
         self.compare_layout(run.resume, out, run.stop)
 
     def compare_evaluation(self, evaluation, out):
-        """`trireme eval` of the last checkpoint, on another layout, with that of the one-rank run."""
+        """`trireme eval` of the last checkpoint, on another layout, compared with the one-rank run."""
         options = ["--threads", "1", "--json", *(["--ema"] if evaluation.ema else [])]
         if evaluation.ema not in self.evaluated:
             self.evaluated[evaluation.ema] = self.evaluate(0, "one", options)
@@ -173,7 +173,7 @@ class DrawRunner:
                            self.evaluated[evaluation.ema])
 
     def evaluate(self, ranks, out, options):
-        """What it prints but for the checkpoint's folder, or its error."""
+        """The output without the checkpoint's folder, or the error."""
         finished = self.execute(ranks, "eval", out, *options)
         if finished.code != 0:
             # Behind the semicolon is the rank.
@@ -184,7 +184,7 @@ class DrawRunner:
         return json.dumps(figures)
 
     def cut_off(self, out, run):
-        """Leaves of a run what there is when it dies after step `run.stop`."""
+        """Reduces a run's folder to its state after a crash behind step `run.stop`."""
         for path in out.glob("checkpoints/step-*"):
             if int(path.name.split("-")[1]) > run.stop:
                 shutil.rmtree(path)
@@ -196,7 +196,7 @@ class DrawRunner:
         path.write_text("".join(kept) + rest)
 
     def compare_layout(self, layout, out, after):
-        """Whether it ran. Steps up to `after` are those of an earlier layout."""
+        """Returns whether it ran. An earlier layout ran the steps up to `after`."""
         self.tally.layouts += 1
         keys = layout_sets(layout)
         limit = self.exact_limit(layout, keys) if layout.exact_memory else []
@@ -237,7 +237,7 @@ class DrawRunner:
     def compare_metrics(self, metrics):
         for number, (found, expected) in enumerate(zip(metrics, self.metrics)):
             for key in STEP_KEYS if "loss" in expected else EVAL_KEYS:
-                # As text: digit for digit, and nothing else equals what is not a number.
+                # As text, digit for digit; NaN then equals only NaN.
                 self.compare_equal(f"step {expected['step']}, line {number + 1} of metrics.jsonl, {key}",
                                    json.dumps(found.get(key)), json.dumps(expected.get(key)))
         self.compare_equal("lines of metrics.jsonl", len(metrics), len(self.metrics))
@@ -248,7 +248,7 @@ class DrawRunner:
             self.compare_equal(f"{key} of summary.json", json.dumps(found[key]), json.dumps(expected[key]))
 
     def plan(self, layout, more):
-        """The command, and what it says of the layout; None where it is refused."""
+        """The command, and its plan of the layout; None if it is refused."""
         line = [OPTIONS.trireme, "plan", "job.toml", "--ranks", str(max(layout.ranks, 1)), "--json", *more]
         result = subprocess.run(line, cwd=self.folder, capture_output=True, text=True, timeout=OPTIONS.timeout)
         if result.returncode not in (0, BAD_INPUT):
@@ -256,12 +256,12 @@ class DrawRunner:
         return line, json.loads(result.stdout) if result.returncode == 0 else None
 
     def exact_limit(self, layout, keys):
-        """A memory limit of what is predicted, which must do for all that a run does."""
+        """A memory limit equal to the prediction, which must suffice for everything in a run."""
         _, plan = self.plan(layout, keys)
         return sets({"parallel.memory_limit": plan["fit"]["peak_bytes"]}) if plan else []
 
     def compare_memory(self, line, groups, steps):
-        """Measured peaks and bytes sent, with what the `trireme plan` of `line` says."""
+        """Compares measured peaks and sent bytes with the output of the `trireme plan` command `line`."""
         for step in steps:
             of_step = f"step {step['step']}"
             group = next(group for group in groups if step["peak_rank"] in group["ranks"])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The random layouts find what differs, and say too many refusals: the program under test is one with a fault.
+"""The random layouts detect differences and too many refusals: the program under test has a fault.
 
     layouts_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """
@@ -33,7 +33,7 @@ exec {trireme} "$@"
 
 @functools.cache
 def plain_draw():
-    """Number of a draw whose layouts are on several ranks and differ from one rank in nothing that a fault needs."""
+    """Number of a draw whose layouts have several ranks and otherwise equal the one-rank run where a fault matters."""
     def plain(drawn):
         job, layouts = drawn.job, [run.layout for run in drawn.runs]
         return (job["model"]["name"] == "gpt" and job["precision"]["mode"] == "fp32"
@@ -46,7 +46,7 @@ def plain_draw():
 
 class Layouts(unittest.TestCase):
     def play(self, fault, *more):
-        """Exit code, what it printed, and the folder of its draws."""
+        """Exit code, output, and the folder of its draws."""
         folder = tempfile.TemporaryDirectory(prefix="trireme-layouts-test-")
         self.addCleanup(folder.cleanup)
         program = Path(folder.name) / "trireme"

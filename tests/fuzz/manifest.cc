@@ -1,4 +1,4 @@
-// The manifest of a checkpoint, and what the trainer notes in it.
+// The manifest of a checkpoint, and the trainer's data in it.
 #include "runtime/checkpoint/manifest.h"
 
 #include "launcher/train/run_state.h"
@@ -11,7 +11,7 @@
 namespace trireme::fuzz {
 namespace {
 
-/// With a file of its own, and links to one that is none of it.
+/// A checkpoint folder with its own file, and links to a file outside.
 const std::filesystem::path& checkpoint_folder() {
   static const std::filesystem::path folder = [] {
     const std::filesystem::path made = scratch_folder() / "step-12";
@@ -43,7 +43,7 @@ void read(std::string_view text) {
   });
 }
 
-/// With the checksum that belongs to it; else hardly an input would get past that.
+/// Adds the matching checksum; otherwise hardly any input would pass that check.
 std::string with_checksum(nlohmann::json manifest) {
   constexpr const char* kOwnChecksum = "manifest_checksum";
   manifest.erase(kOwnChecksum);

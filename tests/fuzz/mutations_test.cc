@@ -1,5 +1,5 @@
-// Thousands of nearly valid inputs to every reader, from a seed. TRIREME_TEST_SEED chooses another one,
-// TRIREME_FUZZ_COUNT another number of inputs, TRIREME_FUZZ_INPUT a file that is the only input.
+// Thousands of nearly valid inputs for every reader, from a seed. TRIREME_TEST_SEED sets another seed,
+// TRIREME_FUZZ_COUNT another number of inputs, TRIREME_FUZZ_INPUT a file as the only input.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -33,7 +33,7 @@ long peak_mib() {
   return usage.ru_maxrss / 1024;
 }
 
-/// The input that is being read, in a file that outlives a crash; removed when there was none.
+/// The current input, in a file that outlives a crash; removed at the end if nothing crashed.
 class CurrentInput {
  public:
   explicit CurrentInput(const std::string& reader)
@@ -91,7 +91,7 @@ TEST_P(Mutations, AreTakenOrRefused) {
   EXPECT_LE(peak_mib() - before, kMaxGrowthMiB) << "MiB more than before";
 }
 
-// Else the mutations begin with what is refused at the first byte.
+// Otherwise mutations would start from inputs that are refused at the first byte.
 TEST_P(Mutations, BeginWithWhatIsTaken) {
   const Reader& reader = GetParam();
   ASSERT_FALSE(reader.seeds().empty());

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxBytes = 1 << 20;
 
-// At the edges of types, of shifts and of sizes.
+// Values at the limits of types, shifts and sizes.
 constexpr std::array<std::uint64_t, 14> kNumbers = {
     0,    1, 2, 127, 128, 255, 256, 32767, 65535, 0x7FFFFFFF, 0xFFFFFFFF, 0x100000000, 0x7FFFFFFFFFFFFFFF,
     ~0ull};
@@ -77,7 +77,7 @@ std::string Mutator::next() {
 }
 
 void Mutator::change(std::string& text) {
-  // What damages the format hides what comes after it.
+  // Damage to the format hides everything after it.
   if (change_format_ != nullptr && !one_in(4)) return change_format_(text, random_);
   if (one_in(50)) return repeat(text);
   switch (below(5)) {
@@ -103,7 +103,7 @@ void Mutator::change_bytes(std::string& text) {
   }
 }
 
-/// Leaves a part out, doubles it, takes one of another seed, or ends early.
+/// Removes or doubles a part, inserts a part of another seed, or truncates.
 void Mutator::change_length(std::string& text) {
   const std::size_t at = below(text.size() + 1);
   const std::size_t count = below(std::min<std::size_t>(text.size() - at, one_in(4) ? kMaxBytes : 16) + 1);
@@ -123,7 +123,7 @@ void Mutator::change_length(std::string& text) {
   }
 }
 
-/// A number of 1 to 8 bytes in either order, or in place of a decimal one.
+/// Writes a number of 1 to 8 bytes in either byte order, or replaces a decimal number.
 void Mutator::put_number(std::string& text) {
   const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
   const std::size_t from = below(text.size());
@@ -148,7 +148,7 @@ void Mutator::put_word(std::string& text) {
   text.replace(at, one_in(2) ? 0 : std::min(word.size(), text.size() - at), word);
 }
 
-/// A word or a part of the text many times over: nesting, and whatever grows with a count.
+/// Repeats a word or a part of the text many times: nesting, and anything that grows with a count.
 void Mutator::repeat(std::string& text) {
   const std::size_t at = below(text.size() + 1);
   const std::string part =

@@ -13,14 +13,14 @@ namespace trireme::fuzz {
 /// The same seed gives the same inputs on every machine.
 class Mutator {
  public:
-  /// Changes that know the format of an input; null: there are none.
+  /// Changes that respect the format of an input; null: none.
   using Change = void (*)(std::string& text, Random& random);
 
   /// At least one of `seeds`.
   Mutator(std::uint64_t seed, std::vector<std::string> seeds, Change change_format = nullptr)
       : random_(seed), seeds_(std::move(seeds)), change_format_(change_format) {}
 
-  /// One of the seeds with some changes, of a megabyte at most.
+  /// One of the seeds with some changes, at most a megabyte.
   std::string next();
 
  private:

@@ -29,7 +29,7 @@ std::vector<std::string> cifar_files() {
   return {"\x03" + pixels, "\x09" + pixels + "\x01" + pixels, "\x07\x63" + pixels};
 }
 
-// An input is the length of the file of labels in two bytes, that file, and the file of pictures.
+// An input consists of the length of the label file in two bytes, that file, and the image file.
 int fuzz_idx(const std::uint8_t* data, std::size_t size) {
   std::uint16_t label_bytes = 0;
   if (size < sizeof label_bytes) return 0;

@@ -40,7 +40,7 @@ constexpr std::string_view kQuantifiers[] = {
 constexpr std::string_view kGroups[] = {"(?:", "(?:",  "(?:",  "(",     "(?=",   "(?!", "(?<=", "(?<!",
                                         "(?>", "(?i:", "(?m:", "(?-i:", "(?<a>", "(?#", "(?|",  "(*COMMIT"};
 
-// Of known vocabularies, and those that took long or looked back.
+// Patterns of known vocabularies, and patterns that were slow or backtracked.
 constexpr std::string_view kWhole[] = {kGpt2Pattern,
                                        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
                                        R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",

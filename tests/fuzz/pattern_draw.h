@@ -1,4 +1,4 @@
-// Regular expressions as vocabularies have them, and as strangers could write them.
+// Regular expressions as in vocabularies, and as an attacker could write them.
 #pragma once
 
 #include <string>

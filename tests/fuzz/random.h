@@ -14,7 +14,7 @@ namespace trireme::fuzz {
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
-  /// From the bytes of an input, for decisions that are not part of it.
+  /// Seeded with the bytes of an input, for decisions that are not part of it.
   explicit Random(std::string_view input) : engine_(std::hash<std::string_view>{}(input)) {}
 
   /// In [0, bound); 0 for 0.

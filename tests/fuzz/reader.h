@@ -1,5 +1,4 @@
-// The readers of files, as fuzzers call them: one function that takes any bytes, and valid examples to begin
-// with.
+// The file readers, as fuzzers call them: one function that accepts any bytes, and valid examples as seeds.
 #pragma once
 
 #include <cstddef>
@@ -18,28 +17,28 @@ namespace trireme::fuzz {
 
 struct Reader {
   const char* name;
-  /// Gives the bytes to the reader. It takes them, or refuses them with an Error that blames the input.
-  /// Whatever else happens is a finding: it leaves as another exception, or ends the process. Returns 0, as
-  /// libFuzzer wants it.
+  /// Passes the bytes to the reader, which accepts them, or refuses them with an Error that blames the input.
+  /// Anything else is a finding: another exception, or the end of the process. Returns 0, as libFuzzer
+  /// requires.
   int (*fuzz_one)(const std::uint8_t* data, std::size_t size);
-  /// Valid inputs, made by our own writers where there is one.
+  /// Valid inputs, made by our own writers if there is one.
   std::vector<std::string> (*seeds)();
-  /// Changes an input so that it stays of its format; null: only bytes are changed.
+  /// Changes an input within its format; null: only bytes are changed.
   void (*change)(std::string& text, Random& random) = nullptr;
-  /// Of one input, in those of the quickest readers: the test reads fewer of them.
+  /// Cost of one input relative to the fastest readers; the test reads fewer inputs of expensive readers.
   std::uint64_t effort = 1;
 };
 
 std::span<const Reader> readers();
-/// Throws where there is none of that name.
+/// Throws if there is no reader of that name.
 const Reader& find_reader(std::string_view name);
 
-// Of each file; see readers.cc.
+// Defined in the readers' own files; see readers.cc.
 extern const Reader kJobFile, kOverrides, kManifest, kDatasetInfo, kTokenFile, kDocumentFile, kBpe,
     kSafetensors, kCifar, kIdx, kJpeg, kPng, kBlockTimes, kMetrics, kHfConfig, kHfIndex, kSentencePiece,
     kWatchedRun, kHttpRequests;
 
-/// Runs `action`, of which a refusal of the input is a fine end. True: it was taken.
+/// Runs `action`, which may refuse the input. Returns true if the input was accepted.
 template <class Action>
 bool taken(Action&& action) {
   try {
@@ -58,15 +57,15 @@ inline constexpr double kMaxSeconds = 60;
 inline constexpr double kMaxSeconds = 10;
 #endif
 
-/// Of all threads of this process.
+/// CPU time of all threads of this process.
 double cpu_seconds();
 
-/// A property that must hold of an input that was taken.
+/// Checks a property that must hold for every accepted input.
 inline void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-/// Runs `action`, which must not take long: CPU time, of which a busy machine has as much as another.
+/// Runs `action`, which must not take long in CPU time; a busy machine does not change that time.
 template <class Action>
 void in_time(Action&& action) {
   const double begin = cpu_seconds();
@@ -78,13 +77,13 @@ inline std::string_view as_text(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
 }
 
-/// Whether all links of `path` are followed to a place below `folder`.
+/// True if `path`, after following all links, is below `folder`.
 bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder);
 
-/// A folder of this process's own, removed at its end.
+/// A folder of this process, removed at its end.
 const std::filesystem::path& scratch_folder();
 void replace_file(const std::filesystem::path& path, std::string_view bytes);
-/// The bytes as a file in the folder. `name` may have a folder that exists.
+/// Writes the bytes to a file in the scratch folder. `name` may contain an existing folder.
 std::filesystem::path input_file(const char* name, std::string_view bytes);
 
 }  // namespace trireme::fuzz

@@ -40,7 +40,7 @@ const std::filesystem::path& scratch_folder() {
 }
 
 void replace_file(const std::filesystem::path& path, std::string_view bytes) {
-  // A new file: what is written over an old one may go to the disk at once, which takes milliseconds.
+  // A new file, because overwriting an old one may write to the disk at once, which takes milliseconds.
   std::filesystem::remove(path);
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }

@@ -1,4 +1,4 @@
-// Files that a run or `trireme plan` wrote and reads again: times of blocks, metrics of earlier steps.
+// Files that a run or `trireme plan` writes and reads back: times of blocks, metrics of earlier steps.
 #include "launcher/report/block_profile.h"
 #include "launcher/train/metrics.h"
 #include "tests/fuzz/json_changes.h"

@@ -1,4 +1,4 @@
-// Sentencepiece models: the fields of protobuf's wire format, and the rules of a normalizer within them.
+// Sentencepiece models: the fields of protobuf's wire format, and the normalizer rules inside them.
 #include <sentencepiece_trainer.h>
 
 #include <array>
@@ -46,7 +46,7 @@ int fuzz_sentencepiece(const std::uint8_t* data, std::size_t size) {
 // Protobuf's wire format.
 struct WireField {
   std::uint64_t tag = 0;
-  std::string content;  // of a number its bytes, of bytes without their size
+  std::string content;  // numbers: their bytes; bytes: without their size
 };
 
 std::string varint(std::uint64_t value) {
@@ -66,7 +66,7 @@ std::optional<std::uint64_t> take_varint(std::string_view& rest) {
   return std::nullopt;
 }
 
-/// Up to what is damaged.
+/// Parses up to the first damaged field.
 std::vector<WireField> fields_of(std::string_view rest) {
   std::vector<WireField> fields;
   while (const auto tag = take_varint(rest)) {
@@ -113,7 +113,7 @@ void change_some_bytes(std::string& bytes, Random& random) {
   if (random.one_in(4)) bytes.resize(random.below(2 * bytes.size() + 2), '\0');
 }
 
-/// A unit of the trie, its size, or a byte of the strings.
+/// Changes a unit of the trie, its size, or a byte of the strings.
 void change_charsmap(std::string& blob, Random& random) {
   constexpr std::size_t kUnit = sizeof(std::uint32_t);
   if (blob.size() < 2 * kUnit || random.one_in(4)) return change_some_bytes(blob, random);
@@ -135,7 +135,7 @@ void change_fields(std::string& bytes, Random& random, int depth) {
   std::vector<WireField> fields = fields_of(bytes);
   if (fields.empty()) return change_some_bytes(bytes, random);
   std::size_t at = random.below(fields.size());
-  // Pieces are most of the fields.
+  // Most fields are pieces.
   for (int tries = 0; tries < 50 && random.one_in(2) && fields[at].tag >> 3 == kWirePieces; ++tries)
     at = random.below(fields.size());
   WireField& field = fields[at];
@@ -174,7 +174,7 @@ void change_model(std::string& bytes, Random& random) {
   change_fields(bytes, random, 0);
 }
 
-/// Rules that make a "b" of each "a", in a trie of 256 units of Darts-clone ([Note: precompiled_charsmap]).
+/// Rules that replace each "a" by "b", in a trie of 256 units of Darts-clone ([Note: precompiled_charsmap]).
 std::string small_charsmap() {
   std::array<std::uint32_t, 256> units{};
   units.fill(1);

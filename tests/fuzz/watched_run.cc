@@ -1,5 +1,5 @@
-// A run's folder as `watch`, `report` and `top` look at it: metrics.jsonl that grows and is replaced,
-// summary.json, config.toml and supervisor.jsonl, in this order with a record separator between them.
+// A run's folder as `watch`, `report` and `top` read it: metrics.jsonl that grows and is replaced,
+// summary.json, config.toml and supervisor.jsonl, in this order, separated by record separators.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -26,7 +26,7 @@ constexpr std::size_t kNumFiles = 4;
 using RunTexts = std::array<std::string, kNumFiles>;
 constexpr const char* kFileNames[] = {"metrics.jsonl", "summary.json", "config.toml", "supervisor.jsonl"};
 
-/// The last file has all that is left.
+/// The last file contains the rest of the input.
 RunTexts texts_of(std::string_view input) {
   RunTexts texts;
   for (std::size_t i = 0; i < kNumFiles; ++i) {
@@ -54,7 +54,7 @@ bool is_json(const std::string& text) {
   return nlohmann::json::accept(text);
 }
 
-/// What a terminal and a page are given.
+/// Produces the output for a terminal and for a page.
 void look_at_run(RunReader& reader) {
   do reader.poll();
   while (reader.has_more());
@@ -126,7 +126,7 @@ int fuzz_watched_run(const std::uint8_t* data, std::size_t size) {
     look_at_run(reader);
     require_same_as_anew(reader);
     if (random.one_in(8)) look_at_pages(folder);
-    // As a run that resumes writes it.
+    // As a resuming run writes it.
     replace_file(folder / "new", std::string_view(texts[0]).substr(0, random.below(texts[0].size() + 1)));
     fs::rename(folder / "new", metrics);
     look_at_run(reader);
@@ -172,7 +172,7 @@ void change_run(std::string& input, Random& random) {
   RunTexts texts = texts_of(input);
   std::string& text = texts[random.one_in(2) ? 0 : random.below(kNumFiles)];
   if (random.one_in(6) && !text.empty()) {
-    // Some of its lines again, as often as a megabyte has room for.
+    // Repeats some of its lines, up to a megabyte.
     const std::size_t begin = text.rfind('\n', random.below(text.size())) + 1;
     const std::size_t end = std::min(text.find('\n', random.below(text.size())), text.size());
     const std::string lines = text.substr(begin, end > begin ? end - begin : 0) + "\n";

@@ -28,13 +28,14 @@ LOSS_OF_STEP_20 = 1e-4
 GRADIENT = 1e-5
 GRAD_NORM_OF_STEP_1 = 1e-5
 GRAD_NORM_OF_ANY_STEP = 1e-4
-# Adam divides the gradient of a key's bias, which is zero but for rounding, by its own size: noise of the size of a step.
+# Adam divides the gradient of a key's bias, which is zero except for rounding, by its own size: noise of the size of
+# a step.
 TRAINED_PARAMETERS = 1e-4
 LEARNING_RATE = 1e-12
-# The distance of a loss curve in bf16 from the one in fp32 varies from seed to seed by a factor of two. What
-# counts is each seed's own ratio to PyTorch's autocast. Were the two equally near, any sign of a seed's log ratio would be
-# as likely as the other: of all choices of signs at least this share must reach the sum that was seen (an exact
-# permutation test). With eight seeds the least share is 1/256; gains of norms in bf16, 80 % off, fall below.
+# The distance of a bf16 loss curve from the fp32 curve varies between seeds by a factor of two. So each seed's ratio
+# to PyTorch's autocast is tested. If both were equally close to fp32, either sign of a seed's log ratio would be
+# equally likely. At least this share of all choices of signs must reach the observed sum (an exact permutation test).
+# With eight seeds the smallest share is 1/256; norms whose gains are in bf16, 80 % off, fail.
 SEEDS_OF_MIXED = range(11, 19)
 CHANCE = 0.01
 

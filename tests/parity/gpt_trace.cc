@@ -1,12 +1,12 @@
-// Trains a small GPT, Llama or BERT for 20 or 50 steps and writes down everything that another framework
-// needs to repeat it.
+// Trains a small GPT, Llama or BERT for 20 or 50 steps and records everything that another framework needs to
+// repeat the training.
 //
-//   gpt_trace CASE FOLDER [SEED [RANKS ZERO]]     ranks are threads, ZERO a stage; without them one rank
+//   gpt_trace CASE FOLDER [SEED [RANKS ZERO]]     RANKS are threads, ZERO a stage; default: one rank
 //
 // FOLDER/CASE.safetensors holds "initial.<parameter>", "gradient.<parameter>" (step 1, before clipping),
-// "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32, of rows of documents "key_bounds",
-// "positions" and "types", too; FOLDER/CASE.json the configuration
-// and the learning rate, loss and gradient norm of every step. gpt_parity.py reads both.
+// "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32, and for rows of documents also
+// "key_bounds", "positions" and "types". FOLDER/CASE.json holds the configuration and the learning rate, loss
+// and gradient norm of every step. gpt_parity.py reads both.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,24 +41,24 @@ enum class Rows { kFull, kPadded, kPacked };
 
 struct Case {
   GptConfig model;
-  std::optional<LlamaConfig> llama;  // beside the sizes of `model`: then it is trained
-  std::optional<BertConfig> bert;    // likewise, on masked tokens, or with classes on labels
-  Rows rows = Rows::kFull;           // of BERT's tokens
+  std::optional<LlamaConfig> llama;  // trained instead of a GPT, with the sizes of `model`
+  std::optional<BertConfig> bert;    // likewise, on masked tokens, or on labels if it has classes
+  Rows rows = Rows::kFull;           // rows of BERT's tokens
   Precision precision;
   std::int64_t steps = 20;
   std::uint64_t seed = 11;
   std::int64_t micro_batch = 4;
-  std::int64_t accumulation = 2;  // micro-batches a step, over all ranks
+  std::int64_t accumulation = 2;  // micro-batches per step, over all ranks
   int ranks = 1, zero = 0;
   OptimizerConfig optimizer;
   double peak_lr = 3e-3;
   float grad_clip = 1.0f;
-  int ignore_every = 0;  // every so many-th target does not count; 0: all count
+  int ignore_every = 0;  // ignores every n-th target; 0: none
 };
 
 Case find_case(const std::string& name) {
   const GptConfig small{.layers = 3, .hidden = 64, .heads = 4, .vocab = 257, .seq_len = 32};
-  // No size is a multiple of what a kernel likes to be given: heads of 7, rows of 3 x 21.
+  // Sizes that are not multiples of a kernel's tile: heads of 7, rows of 3 x 21.
   const GptConfig odd{.layers = 2, .hidden = 42, .heads = 6, .vocab = 101, .seq_len = 21};
   const GptConfig in_chunks{
       .layers = 3, .hidden = 64, .heads = 8, .vocab = 264, .seq_len = 32, .tensor_chunks = 8};
@@ -66,7 +66,7 @@ Case find_case(const std::string& name) {
   const OptimizerConfig sgd{
       .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.1f, .momentum = 0.9f, .nesterov = false};
   const Precision bf16(PrecisionMode::kBf16);
-  // Of a context of 12, so that pairs are kept, slowed and in between.
+  // With a context of 12, some pairs are kept, some are slowed, and some are in between.
   const ops::RopeScaling kStretched{.factor = 4.0, .original_context = 12};
   const std::map<std::string, Case> cases{
       {"adamw", {.model = small, .optimizer = adamw}},
@@ -152,7 +152,7 @@ class TraceFile {
     const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
     data_.insert(data_.end(), bytes.begin(), bytes.end());
   }
-  /// Of a parameter in tensor chunks, all of them, one after the other: they are put together.
+  /// Collects the chunks of a parameter, which must come in order, and joins them.
   void add(const std::string& prefix, const Engine& engine, const ParamSlot& slot, const Tensor& tensor) {
     const std::string name = prefix + whole_name(slot.slice, slot.name);
     const Shape whole = whole_shape(slot.slice, slot.shape);
@@ -183,7 +183,7 @@ class TraceFile {
  private:
   struct Whole {
     std::vector<float> values;
-    int chunks = 0;  // that came
+    int chunks = 0;  // received so far
   };
   std::vector<SafetensorsEntry> entries_;
   std::vector<std::byte> data_;
@@ -260,7 +260,7 @@ HostBatch first_samples(const Case& c, std::int64_t count) {
       .read_train(0, count);
 }
 
-// Few enough that they come again and the loss falls under any optimizer.
+// So few samples that they repeat, and the loss decreases with any optimizer.
 Samples make_samples(const Case& c, std::int64_t count) {
   const std::int64_t distinct = 4 * c.micro_batch * c.accumulation;
   Samples samples{.seq_len = c.model.seq_len};

@@ -54,7 +54,7 @@ void trace(const std::filesystem::path& place, const std::filesystem::path& in,
   const SafetensorsTensor& inputs = file.tensors().front();
   const std::vector<std::int64_t>& shape = inputs.shape;
   HostBatch batch;
-  std::vector<std::int64_t> rows;  // dims of the logits but the last
+  std::vector<std::int64_t> rows;  // dims of the logits except the last
   if (inputs.name == "images") {
     batch.input_shape = {shape.at(0), shape.at(1), shape.at(2), shape.at(3)};
     batch.input_dtype = DType::kFloat32;

@@ -1,5 +1,5 @@
-// Trains a model of images from weights in our names, of resnet50 and vit torchvision's, and writes down what
-// resnet_parity.py and vit_parity.py compare.
+// Trains an image model from weights with our names (torchvision's for resnet50 and vit), and records the
+// data that resnet_parity.py and vit_parity.py compare.
 //
 //   image_trace MODEL FOLDER PIXELS MICRO_BATCH ACCUMULATION STEPS LR
 //
@@ -61,7 +61,7 @@ class TraceFile {
   std::vector<std::byte> data_;
 };
 
-// The sizes of the last three are those of vit_parity.py.
+// The last three models have the sizes of vit_parity.py.
 BlockList build(const std::string& model, std::int64_t pixels) {
   if (model == "resnet50") return build_resnet(*find_resnet_config("resnet50"));
   if (model == "cct") {
@@ -87,8 +87,8 @@ void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
        .optimizer = {
            .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 1e-4f, .momentum = 0.9f, .nesterov = true}});
   load_state(engine, o.folder, StateParts::kModel);
-  // The same batch in every step. Few classes: labels show in the brightness, and a bright one would drown
-  // the rest.
+  // The same batch in every step. There are few classes, because brightness depends on the label, and a
+  // bright image would dominate the others.
   const BatchSource source = testing::image_source(o.pixels, 5, 0);
   const HostBatch batch = source(0, o.global_batch());
   TraceFile file;

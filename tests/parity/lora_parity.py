@@ -57,7 +57,7 @@ threads = 1
 
 
 class Adapted(nn.Module):
-    """A linear layer beside what its adapter adds."""
+    """A linear layer and its adapter."""
 
     def __init__(self, layer, a, b):
         super().__init__()
@@ -68,7 +68,7 @@ class Adapted(nn.Module):
 
 
 def group_of(layer, shared):
-    """What names the A of a layer."""
+    """The name of a layer's A."""
     for parts in shared:
         for part in parts:
             if layer.endswith("." + part):
@@ -110,7 +110,7 @@ class Case:
         self.config, self.targets, self.shared = CASES[name]
 
     def train(self, steps):
-        """Our run of so many steps, and its adapters as PEFT's folder has them."""
+        """Our run of `steps` steps, and its adapters from PEFT's folder."""
         (self.folder / "job.toml").write_text(JOB.format(steps=steps, rank=RANK, alpha=ALPHA, rate=RATE,
                                                          targets=json.dumps(self.targets)))
         run([self.args.trireme, "train", "job.toml", "--out", f"run-{steps}"], self.folder)
@@ -126,7 +126,7 @@ class Case:
         self.report.check(f"{self.name}: {what}", relative(ours, theirs), bound)
 
     def check_adapters(self, what, tensors, layers, matrices, bound, kinds, start):
-        """Of what training has made of them since `start`, where B was zero."""
+        """Compares the change of the adapters since `start`, where B was zero."""
         worst = {kind: 0.0 for kind in kinds}
         for layer in layers:
             for kind in kinds:

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs a Python script under an interpreter that has PyTorch: tests/parity/torch_python.sh SCRIPT [ARGUMENTS].
 #
-# The distribution's interpreter is tried first, as that is where its package puts PyTorch; TRIREME_TORCH_PYTHON names
-# another one. Exit code 77, which CTest counts as skipped, when there is none; 1 under CI=true, where there must be.
+# The distribution's interpreter is tried first, because its package installs PyTorch there; TRIREME_TORCH_PYTHON
+# overrides it. Without PyTorch the exit code is 77, which CTest counts as skipped, or 1 under CI=true.
 for python in "${TRIREME_TORCH_PYTHON:-}" /usr/bin/python3 python3; do
   if [ -n "$python" ] && "$python" -c 'import torch' 2>/dev/null; then
     exec "$python" "$@"
@@ -14,6 +14,6 @@ if [ "${CI:-}" = true ]; then
   echo "$reason (with CI=true that is a failure)"
   exit 1
 fi
-# The form in which GoogleTest reports, so that the summary counts and lists it.
+# GoogleTest's report format, so that the summary counts and lists it.
 printf '%s: Skipped\n%s\n[  SKIPPED ] %s (0 ms)\n[  SKIPPED ] 1 test, listed below:\n' "$0" "$reason" "${1##*/}"
 exit 77

@@ -29,7 +29,7 @@ LOGITS, GRADIENT, LOSS = 1e-4, 1e-3, 1e-3
 STEPS, LR, PIXELS, MICRO_BATCH, ACCUMULATION = 10, 0.005, 32, 8, 2
 LAYERS, WIDTH, HEADS, CLASSES = 3, 48, 3, 7  # as in image_trace.cc
 NO_DECAY = ("class_token", "pos_embedding", "positions")
-# Softmax over tokens does not see a number that all scores have more: the gradient is rounding alone.
+# Softmax over tokens is invariant to a constant added to all scores: the gradient is only rounding.
 WITHOUT_EFFECT = ("head.pool.bias",)
 
 

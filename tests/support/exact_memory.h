@@ -1,4 +1,4 @@
-// Engines that get the memory that is predicted for a step, and not a byte more.
+// Engines whose memory limit is exactly the predicted peak of a step.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace trireme::testing {
 
-/// Options with a memory limit of the largest predicted peak of all ranks, as parallel.memory_limit has one
-/// for all. Collective.
+/// Options with a memory limit of the largest predicted peak of all ranks, like parallel.memory_limit, which
+/// applies to all ranks. Collective.
 inline EngineOptions with_predicted_memory(const std::shared_ptr<const BlockList>& blocks,
                                            EngineOptions options, Communicator& comm) {
   const StepPrediction mine = predict_step(blocks, options, *options.sample, comm.size(), comm.rank());

@@ -1,6 +1,6 @@
-// A management library of two cards, for tests of what reads it: libnvidia-ml.so.1 as far as that calls it. A
-// text file named by FAKE_NVML_STATE, of lines "CARD NAME VALUE", changes readings while a program runs: card
-// 0's "temperature 91", "lost 1", "utilization 5", "throttle 64", "xid 79".
+// A management library of two cards for tests: the part of libnvidia-ml.so.1 that we call. A text file named
+// by FAKE_NVML_STATE, with lines "CARD NAME VALUE", changes readings while a program runs, for example of
+// card 0: "temperature 91", "lost 1", "utilization 5", "throttle 64", "xid 79".
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,7 +16,7 @@ int number_of(const void* device) {
   return *static_cast<const int*>(device);
 }
 
-/// The value that the file has for a card, or `otherwise`.
+/// The file's value for a card, or `otherwise`.
 long value_of(int card, const char* name, long otherwise) {
   const char* path = std::getenv("FAKE_NVML_STATE");
   FILE* file = path != nullptr ? std::fopen(path, "r") : nullptr;

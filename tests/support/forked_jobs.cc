@@ -22,7 +22,7 @@ void write_all(int fd, const std::string& text) {
   }
 }
 
-// One child after another runs every `stride`-th job. A new one goes on after the job that ended the last.
+// Runs every `stride`-th job in a child process. After a crash, a new child continues with the next job.
 class Lane {
  public:
   Lane(std::size_t first, std::size_t stride, std::vector<std::string>& results,
@@ -37,7 +37,7 @@ class Lane {
   bool finished() const { return fd_ < 0; }
   int fd() const { return fd_; }
 
-  // Takes what the child has written, or its end.
+  // Reads the child's results, or detects its end.
   void read_results() {
     char buffer[4096];
     const ssize_t count = read(fd_, buffer, sizeof buffer);
@@ -90,7 +90,7 @@ class Lane {
     start();
   }
 
-  // Ends the child, by a signal or by itself, and tells how it ended.
+  // Ends the child, with a signal unless it is 0, and returns how it ended.
   std::string stop(int signal) {
     if (fd_ < 0) return "";
     if (signal != 0) kill(child_, signal);
@@ -128,7 +128,7 @@ std::vector<std::string> run_forked(std::size_t count, const std::function<std::
       waiting.push_back(lane.get());
     }
     if (waits.empty()) return results;
-    // A lane that is silent while others write is given as long as all of them.
+    // Lanes that are silent while others write get the same time as the others.
     if (poll(waits.data(), waits.size(), options.seconds * 1000) == 0) {
       for (Lane* lane : waiting) lane->give_up(options.seconds);
       continue;

@@ -1,4 +1,4 @@
-// Jobs in child processes, for what may crash or hang: a job that does becomes a result, not the end of the
+// Runs jobs that may crash or hang in child processes, so that a crash becomes a result and does not end the
 // test.
 #pragma once
 
@@ -11,12 +11,12 @@ namespace trireme::testing {
 
 struct ForkOptions {
   int children = 2;
-  int seconds = 60;  // that one job may take
+  int seconds = 60;  // limit for one job
 };
 
-/// What `job` returns for 0 .. count - 1, in this order; of a job that dies or takes too long, how it ended,
-/// with "died" in front. Child k runs jobs k, k + children, ...: what one of them keeps is there for the
-/// next. Results hold no newline. The calling process has one thread.
+/// Results of `job` for 0 .. count - 1, in order. If a job dies or takes too long, its result begins with
+/// "died" and describes the end. Child k runs jobs k, k + children, ..., and keeps its state between them.
+/// Results contain no newline. The calling process must have one thread.
 std::vector<std::string> run_forked(std::size_t count, const std::function<std::string(std::size_t)>& job,
                                     const ForkOptions& options = {});
 

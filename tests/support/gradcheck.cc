@@ -38,7 +38,7 @@ void expect_direction(const std::string& what, double numeric, double analytic, 
   EXPECT_NEAR(numeric, analytic, 2e-3 * gradient_norm + 1e-5) << what;
 }
 
-// The results of the op and its backward, and the bytes that they take.
+// The results of the op and its backward, and their memory.
 struct Needs {
   Shape result;
   DType dtype = DType::kFloat32;
@@ -72,7 +72,7 @@ void expect_meta_counts_right(const GradcheckCase& test) {
   EXPECT_EQ(meta.memory.peak_total, cpu.memory.peak_total);
   for (int i = 0; i < kNumMemoryCategories; ++i) {
     const auto category = static_cast<MemoryCategory>(i);
-    if (category == MemoryCategory::kWorkspace) continue;  // a backend's own
+    if (category == MemoryCategory::kWorkspace) continue;  // depends on the backend
     EXPECT_EQ(meta.memory.peak[category], cpu.memory.peak[category]) << name(category);
   }
 }
@@ -88,7 +88,7 @@ void expect_gradients(const GradcheckCase& test) {
   const std::vector<float> input = !test.has_input             ? std::vector<float>{}
                                    : test.input_values.empty() ? random_values(test.input.num_elems(), 11)
                                                                : test.input_values;
-  std::vector<std::vector<float>> values;  // fresh parameters are too regular (zeros, ones): make them random
+  std::vector<std::vector<float>> values;  // random: fresh parameters are too regular (zeros, ones)
   for (std::size_t p = 0; p < test.parameters.size(); ++p) {
     values.push_back(random_values(test.parameters[p].shape.num_elems(), 100 + p));
     for (float& v : values.back()) v *= 0.5f;

@@ -21,20 +21,20 @@ struct GradcheckCase {
   bool has_input = true;  // false: the op takes no differentiable input
   /// The op under test; ParamRef{i} is parameters[i].
   std::function<Tensor(Context& ctx, const Tensor& input)> op;
-  /// The kinks of the op: values that no step of the check moves across one (see kLargestMove). Empty:
-  /// random.
+  /// Inputs for ops with kinks: values that no step of the check moves across a kink (see kLargestMove).
+  /// Empty: random.
   std::vector<float> input_values = {};
   std::vector<std::vector<float>> parameter_values = {};
 };
 
-/// No number is moved further by the check.
+/// The largest change of any number by the check.
 inline constexpr float kLargestMove = 0.03f;
 
-/// Expects agreement on the CPU, and that the meta device counts the same shapes and bytes; adds GoogleTest
-/// failures that name what differs.
+/// Expects agreement on the CPU, and that the meta device counts the same shapes and bytes. Adds GoogleTest
+/// failures that name the differences.
 void expect_gradients(const GradcheckCase& test);
 
-/// Standard normal numbers, a function of `stream`.
+/// Standard normal numbers, determined by `stream`.
 std::vector<float> random_values(std::int64_t count, std::uint64_t stream);
 
 }  // namespace trireme::testing

@@ -1,4 +1,4 @@
-// Host memory from an allocator of its own, for tests of what takes a Buffer and knows no backend.
+// Host memory from a separate allocator, for tests of code that takes a Buffer and uses no backend.
 #pragma once
 
 #include <cstdlib>

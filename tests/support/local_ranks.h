@@ -1,4 +1,4 @@
-// Several ranks in one test process, each on a thread of its own with its own context.
+// Several ranks in one test process, each in its own thread with its own context.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,9 @@ struct LocalRank {
   Context ctx;
 };
 
-/// Runs rank_main on `num_ranks` threads, each with a context on the cpu device of `num_threads` threads.
-/// Rethrows the first failure with "rank R: " in front. In rank_main use EXPECT_*: an ASSERT_* leaves only
-/// the rank it fails on, and the others then fail with the wait that it missed.
+/// Runs rank_main on `num_ranks` threads, each with a context on the cpu device with `num_threads` threads.
+/// Rethrows the first failure with "rank R: " in front. Use EXPECT_* in rank_main: an ASSERT_* ends only its
+/// own rank, and the others then fail in a wait.
 inline void run_local_contexts(int num_ranks, const std::function<void(LocalRank&)>& rank_main,
                                int num_threads = 1) {
   run_local_ranks(num_ranks, [&](std::shared_ptr<Communicator> comm) {

@@ -1,4 +1,4 @@
-// What a test's work logs.
+// Captures log messages in tests.
 #pragma once
 
 #include <spdlog/sinks/ostream_sink.h>
@@ -10,7 +10,7 @@
 
 namespace trireme::testing {
 
-/// Collects what is logged while it exists.
+/// Collects log messages during its lifetime.
 class LogCapture {
  public:
   LogCapture() : before_(spdlog::default_logger()) {

@@ -1,4 +1,4 @@
-// Which functions a backend leaves out.
+// Lists the functions that a backend lacks.
 #pragma once
 
 #include <set>
@@ -37,7 +37,7 @@ inline std::set<std::string> missing_entries(const Backend& backend) {
   AllOps::for_each([&]<class Args>(Op<Args>) {
     if (backend.ops.get<Args>() == nullptr) missing.insert(Args::kName);
   });
-  // A function that the list above does not have yet.
+  // Detects a function that the list above lacks.
   if (sizeof(Backend) != sizeof(backend.name) + num_functions * sizeof(void (*)()) + sizeof(backend.ops)) {
     missing.insert("(missing_entries.h does not name all functions of Backend)");
   }

@@ -16,8 +16,8 @@ using Model = MutatedLayout::Model;
 constexpr std::int64_t kPixels = 4;
 constexpr float kLossScale = 0x1p18f;  // the first step is skipped, the second is not
 
-// Two data ranks share every group's parameters: the token table has more than the 1024 elements of a
-// padding.
+// Two data ranks share every group's parameters: the token table has more than one padding unit of 1024
+// elements.
 GptConfig mutated_gpt(std::int64_t layers) {
   return {.layers = layers, .hidden = 8, .heads = 2, .vocab = 160, .seq_len = 4, .dropout = 0.1f};
 }
@@ -60,7 +60,7 @@ void add_small(std::vector<MutatedLayout>& all) {
   }
 }
 
-// What is gathered and reduced once a step in place of each micro-batch, what the library sums, and 16 bits.
+// Gathers and reductions once per step instead of per micro-batch, the library's sums, and 16 bits.
 void add_exchanges(std::vector<MutatedLayout>& all) {
   for (const int stages : {1, 2}) {
     const Sizes sizes{.stages = stages, .data = 2, .micro_batches = 2};

@@ -1,4 +1,4 @@
-// Layouts of tiny models whose plans are changed and played: what comes out of a play, to the bit.
+// Layouts of tiny models whose plans are changed and played, with the bits of the results.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace trireme::testing {
 
-/// Which of an engine's plans.
+/// The plan of an engine that is played.
 enum class PlayedPlan : std::uint8_t { kStep, kEvaluation };
 
 struct MutatedLayout {
@@ -19,7 +19,7 @@ struct MutatedLayout {
   PipelineLayout in;
   Model model = Model::kGpt;
   Reduction reduction = Reduction::kCanonical;
-  int ranks_per_host = 0;  // 0: all on one
+  int ranks_per_host = 0;  // 0: all on one host
 
   std::string to_string() const;
   EngineOptions options() const;
@@ -31,7 +31,7 @@ struct MutatedLayout {
 std::vector<MutatedLayout> mutated_layouts();
 /// Tensor ranks x data ranks x stages x ZeRO x recompute, on 2 to 8 ranks.
 std::vector<MutatedLayout> mutated_tensor_layouts();
-/// As many others, drawn from `seed`.
+/// `count` other layouts, drawn from `seed`.
 std::vector<MutatedLayout> random_layouts(std::size_t count, std::uint64_t seed);
 
 /// Bits of states, losses, norms and evaluations of all ranks.
@@ -41,12 +41,11 @@ class LayoutPlayer {
  public:
   LayoutPlayer(MutatedLayout layout, PlayedPlan played);
 
-  /// As the planner writes it, and what comes out of it.
+  /// The planner's plan, and the result of playing it.
   const StepPlan& plan() const { return plan_; }
   const Bits& bits() const { return bits_; }
-  /// Plays `plan` in place of the planner's, whatever the validator says: two steps and an evaluation; or
-  /// evaluations alone. Throws what the first rank that fails throws, also where all ranks wait for each
-  /// other.
+  /// Plays `plan` instead of the planner's, regardless of the validator: two steps and an evaluation, or only
+  /// evaluations. Throws the error of the first rank that fails, also if all ranks wait for each other.
   Bits play(const StepPlan& plan) const;
 
  private:

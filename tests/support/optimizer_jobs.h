@@ -1,4 +1,4 @@
-// A GPT trained by any optimizer, with averages of its weights or without, in any layout of threads.
+// A GPT trained by any optimizer, with or without averages of its weights, in any layout of threads.
 #pragma once
 
 #include <map>
@@ -18,24 +18,24 @@ struct OptimizerJob {
   EngineOptions options(const PipelineLayout& layout) const;
 };
 
-/// Trains from the start; the state afterwards. Every rank's memory and traffic must be those predicted.
+/// Trains from the start and returns the state. Every rank's memory and traffic must equal the prediction.
 PipelineOutcome train_job(const OptimizerJob& job, PipelineLayout layout, std::int64_t steps);
 
-/// Expects the state of one rank from every layout.
+/// Expects every layout to reach the state of one rank.
 void expect_equal_states(const OptimizerJob& job, const std::vector<PipelineLayout>& layouts);
 
-/// Data ranks, pipelines and their mixtures; of every ZeRO stage, or with whole states alone.
+/// Data ranks, pipelines and combinations: with unsharded state, or with every ZeRO stage.
 std::vector<PipelineLayout> layouts_of_whole_states();
 std::vector<PipelineLayout> layouts_of_shards();
 
-/// By full name. On one rank.
+/// Values by full name, on one rank.
 using Values = std::map<std::string, std::vector<float>>;
 Values masters_of(const Engine& engine);
 Values averages_of(const Engine& engine);
-/// Of the optimizer, by the index of ParamStore::state().
+/// State of the optimizer, by the index of ParamStore::state().
 Values states_of(const Engine& engine, int index);
 
-/// What a step's update started from and came to, with the gradients as the optimizer read them: on one rank,
+/// The state before and after a step's update, and the gradients as the optimizer read them: on one rank,
 /// without clipping.
 struct ObservedStep {
   Values before, after, gradients;

@@ -1,4 +1,4 @@
-// JPEG and PNG files made in memory, for tests of what reads them.
+// JPEG and PNG files made in memory, for tests of their readers.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ struct PngOptions {
   bool interlaced = false;
   std::vector<std::uint8_t> palette;  // RGB triples
 };
-/// `rows`: the bytes of all rows as they are stored (16-bit numbers big-endian, bits from the highest). Fewer
-/// rows than `height` leave the file unfinished.
+/// `rows`: the stored bytes of all rows (16-bit numbers big-endian, bits from the highest). Fewer rows than
+/// `height` leave the file unfinished.
 std::string encode_png(const PngOptions& options, const std::vector<std::uint8_t>& rows);
 
-/// A smooth RGB picture [height, width, 3] that a JPEG keeps well: red grows to the right, green downwards,
-/// blue is `blue`.
+/// A smooth RGB picture [height, width, 3] that JPEG preserves well: red increases to the right, green
+/// downwards, blue is `blue`.
 std::vector<std::uint8_t> gradient(int width, int height, std::uint8_t blue = 128);
 
 }  // namespace trireme::testing

@@ -1,5 +1,4 @@
-// A GPT trained in a pipeline of threads, in whatever layout, and what comes out of it: for tests that
-// compare layouts.
+// A GPT trained in a pipeline of threads, in any layout, and its results: for tests that compare layouts.
 #pragma once
 
 #include <fmt/core.h>
@@ -78,7 +77,7 @@ struct PipelineLayout {
   }
 };
 
-/// Trains on until `to_step` steps are done; the last one's result.
+/// Continues training until `to_step` steps are done; returns the last result.
 inline StepResult train(Engine& engine, const PipelineLayout& layout, std::int64_t to_step) {
   StepResult result;
   while (engine.steps_done() < to_step) {
@@ -103,7 +102,7 @@ inline PipelineOutcome outcome_of(Engine& engine, const PipelineLayout& layout, 
                                        11 * layout.gpt.seq_len)};
 }
 
-/// Trains from the start in the predicted memory; every rank must come to the same numbers.
+/// Trains from the start in the predicted memory; all ranks must get the same numbers.
 inline PipelineOutcome train_and_evaluate(const PipelineLayout& layout, std::int64_t steps) {
   std::vector<PipelineOutcome> outcomes(static_cast<std::size_t>(layout.ranks()));
   run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {

@@ -21,7 +21,7 @@ struct PlanMutation {
   std::string to_string(const StepPlan& plan) const;
 };
 
-/// All of them. Units, micro-batches and peers run from -1 to one more than there are.
+/// All mutations. Units, micro-batches and peers run from -1 to one more than their number.
 std::vector<PlanMutation> all_mutations(const StepPlan& plan);
 
 }  // namespace trireme::testing

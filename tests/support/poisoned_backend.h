@@ -1,5 +1,5 @@
-// The cpu table with a fault that data chooses: so that overflows happen where a test wants them, on every
-// layout, and again when a step is played again.
+// The cpu table with a fault that the data trigger, so that overflows occur where a test wants them: on every
+// layout, and again when a step is replayed.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,7 @@
 
 namespace trireme::testing {
 
-/// A target that makes its micro-batch's loss gradient infinite; sources of tests never give it by
-/// themselves.
+/// A target that makes its micro-batch's loss gradient infinite. Test sources never produce it otherwise.
 inline constexpr std::int32_t kPoison = 60;
 
 inline void poisoned_cross_entropy(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {

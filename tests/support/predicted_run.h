@@ -1,6 +1,5 @@
-// A short run on ranks of this process, of which every step takes the memory and sends the bytes that were
-// predicted for its rank, and which gets no more memory than its steps need. Tests of layouts compare the
-// outcomes.
+// A short run on ranks of this process. Every step must use the memory and send the bytes predicted for its
+// rank, with a memory limit of what its steps need. Tests of layouts compare the outcomes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,22 +23,22 @@ struct PredictedRun {
   EngineOptions options;  // with a sample
   int ranks = 1;
   std::int64_t steps = 1;
-  /// The batches from a sample on.
+  /// The batches, starting at sample `first`.
   std::function<BatchSource(std::int64_t first)> batches;
-  /// Targets of the global batch from a sample on.
+  /// The number of targets in the global batch that starts at sample `first`.
   std::function<std::int64_t(std::int64_t first)> targets;
-  std::int64_t targets_of_sample = 1;  // at most
+  std::int64_t targets_of_sample = 1;  // maximum
   /// Called for each step of each rank, one at a time; may be empty.
   std::function<void(const StepResult&, std::int64_t targets)> look = {};
 };
 
 struct RunOutcome {
   std::uint64_t hash = 0;
-  float train_loss = 0, eval_loss = 0;  // the former of all steps
+  float train_loss = 0, eval_loss = 0;  // train_loss: over all steps
   bool operator==(const RunOutcome&) const = default;
 };
 
-/// Trains, evaluates on five samples and saves. `layout` names the run where it is not as predicted.
+/// Trains, evaluates on five samples and saves. `layout` names the run in failures.
 inline RunOutcome run_as_predicted(const PredictedRun& run, const std::string& layout) {
   constexpr std::int64_t kFirstOfEval = 777, kEvalSamples = 5;
   RunOutcome outcome;

@@ -1,4 +1,4 @@
-// What a RecordingCommunicator has heard, for tests.
+// The calls recorded by a RecordingCommunicator, as text, for tests.
 #pragma once
 
 #include <fmt/core.h>
@@ -21,7 +21,7 @@ inline std::string to_string(const RecordedCall& call) {
   return text;
 }
 
-/// A line a call.
+/// One line per call.
 inline std::string to_string(const RecordingCommunicator& comm) {
   std::string text;
   for (const RecordedCall& call : comm.calls()) text += to_string(call) + "\n";

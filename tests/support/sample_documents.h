@@ -15,7 +15,7 @@ struct SampleDocuments {
   std::int32_t classes = 3;
 };
 
-/// Writes a `.bin` file and its documents: of 1 to max_tokens tokens in two segments, with every label.
+/// Writes a `.bin` file and its documents, of 1 to max_tokens tokens in two segments, with every label.
 /// Returns `path`.
 inline std::filesystem::path write_sample_documents(const std::filesystem::path& path,
                                                     const SampleDocuments& sample) {

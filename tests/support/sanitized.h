@@ -1,5 +1,5 @@
-// Whether this build runs under a sanitizer, which looks at memory and threads, not at results, and is
-// several times slower: a test of results over very many layouts takes a part of them there.
+// True if this build runs under a sanitizer. Sanitizers check memory and threads, not results, and are
+// several times slower, so tests of results over many layouts run only a part of them.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-/// All of `values`; under a sanitizer the first of them and every `stride`-th after it.
+/// All of `values`; under a sanitizer only the first and every `stride`-th after it.
 template <typename Values>
 auto sampled(const Values& values, std::size_t stride) {
   std::vector<std::decay_t<decltype(*std::begin(values))>> some;

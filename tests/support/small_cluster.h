@@ -6,7 +6,7 @@
 
 namespace trireme::testing {
 
-/// Nodes of 8 devices of 100 TFLOP/s; 100 GB/s inside a node, a wire of 40 GB/s between nodes.
+/// Nodes of 8 devices with 100 TFLOP/s; 100 GB/s inside a node, a link of 40 GB/s between nodes.
 inline Cluster small_cluster() {
   Cluster cluster{.name = "small"};
   cluster.devices.push_back({.name = "card",

@@ -1,4 +1,4 @@
-// A file system of some pages, which a test fills up.
+// A small file system, which a test fills up.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,7 +14,7 @@
 
 namespace trireme::testing {
 
-/// Seen by this process alone, from the first one on, and gone with it. Needs the right to mount.
+/// Visible only to this process, from the first instance on, and removed with it. Needs permission to mount.
 class SmallDisk {
  public:
   explicit SmallDisk(int num_bytes) {
@@ -31,7 +31,7 @@ class SmallDisk {
   bool mounted() const { return mounted_; }
   const std::filesystem::path& path() const { return folder_.path(); }
 
-  /// Takes the space that is left.
+  /// Fills the remaining space.
   void fill() const {
     std::ofstream file(filler(), std::ios::binary);
     const std::string page(4096, 'x');

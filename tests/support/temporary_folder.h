@@ -1,4 +1,4 @@
-// A folder of its own for a test, removed with everything in it afterwards.
+// A separate folder for a test, removed with its contents afterwards.
 #pragma once
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
-  /// Number of entries, hidden ones too: what was left behind.
+  /// Number of entries, including hidden ones, to check for leftovers.
   std::ptrdiff_t num_entries() const {
     return std::distance(std::filesystem::directory_iterator(path_), std::filesystem::directory_iterator());
   }

@@ -1,4 +1,4 @@
-// Small models in tensor chunks and the layouts that they are trained on, for tests of the tensor axis.
+// Small models in tensor chunks, and layouts to train them on, for tests of the tensor axis.
 #pragma once
 
 #include <fmt/format.h>
@@ -45,10 +45,10 @@ struct TensorLayout {
   }
 };
 
-/// The blocks of a model, with tied weights or without.
+/// The blocks of a model, with or without tied weights.
 using BuildModel = std::function<BlockList(bool tied)>;
 
-/// What such a model is trained on: tokens that a formula makes, a few steps.
+/// The training job for such a model: tokens from a formula, a few steps.
 struct ChunkedJob {
   static constexpr std::int64_t kVocab = 40;
   static constexpr int kChunks = 8, kMaxRanks = 8;
@@ -103,7 +103,7 @@ struct ChunkedJob {
     }
   }
 
-  /// Checks memory and traffic against their prediction, too. `frozen`: patterns of parameters.
+  /// Also checks memory and traffic against their prediction. `frozen`: patterns of parameters.
   RunOutcome run(const BuildModel& build, PrecisionMode mode, bool tied, const TensorLayout& layout,
                  const std::vector<std::string>& frozen = {}) const {
     return run(build, Precision(mode), tied, layout, frozen);
@@ -125,7 +125,7 @@ struct ChunkedJob {
   }
 };
 
-/// Every precision, with tied weights and without, and a name for each.
+/// Every precision, with and without tied weights, and a name for each.
 using PrecisionAndTied = std::tuple<PrecisionMode, bool>;
 inline auto precisions_tied_or_not() {
   return ::testing::Combine(::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32,

@@ -13,7 +13,7 @@ inline GptConfig tiny_gpt_config() {
   return {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
 }
 
-/// Tokens that depend on (seed, sample) alone; targets are the inputs shifted by one.
+/// Tokens that depend only on (seed, sample); targets are the inputs shifted by one.
 inline BatchSource token_source(std::int64_t vocab, std::int64_t seq_len, std::int64_t first_of_step) {
   return [=](std::int64_t first, std::int64_t count) {
     HostBatch batch{

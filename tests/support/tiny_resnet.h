@@ -15,7 +15,7 @@ inline ResNetConfig tiny_resnet_config() {
   return {.stem = ResNetConfig::Stem::kCifar, .bottleneck = true, .units = {1, 2}, .width = 4, .classes = 5};
 }
 
-/// Images that depend on (sample) alone, brighter where their label is larger.
+/// Images that depend only on (sample), brighter for larger labels.
 inline BatchSource image_source(std::int64_t pixels, std::int64_t classes, std::int64_t first_of_step) {
   return [=](std::int64_t first, std::int64_t count) {
     HostBatch batch{

@@ -1,4 +1,4 @@
-// The tokens of a shard as a test compares them.
+// The tokens of a shard, in a form that tests compare.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-# What several parts run: models to train, tiny ones in a dry run, and checks of what they print.
+# Shared by several parts: models to train, tiny ones in a dry run, and checks of their output.
 
 gpt_shape() {
   case $device:$1 in

@@ -1,4 +1,4 @@
-# What one wants to know first of a card: whether it is well, which kernels serve the benchmarks, what a step takes.
+# The first facts about a card: its health, the kernels that serve the benchmarks, the time of a step.
 
 jobs=$bundle/tests/bench tiny_gpt= tiny_resnet= tiny_llama=
 if [ "$device" = cpu ]; then

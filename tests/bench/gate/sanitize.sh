@@ -15,9 +15,10 @@ sanitize() {
     stage "$@"
   fi
 }
-# Races between our own kernels' threads. racecheck reports cuDNN's attention too, whose copies and products wait at
-# barriers in memory, and ends with an internal error where it is told to look at some kernels only. So it looks at all,
-# prints all that it finds, and what names a kernel of ours counts; a report without its summary shows nothing.
+# Checks races between our own kernels' threads. racecheck also reports cuDNN's attention, whose copies and products
+# wait at barriers in memory, and it ends with an internal error if restricted to some kernels. So it checks all
+# kernels and prints all reports, and only reports that name our kernels count. A report without its summary proves
+# nothing.
 own_races() {
   local status report=$logs/$running-${GTEST_SHARD_INDEX:-all}.races
   "$bundle/run" $sanitizer --target-processes all --print-limit 1000000 --tool racecheck "$@" | tee "$report"
@@ -29,9 +30,9 @@ own_races() {
   fi
   ! grep 'Race reported.*trireme' "$report" >&2
 }
-# Libraries ask for what a driver or a card may lack and go on without it; what we ask for, we check ourselves.
+# Libraries try features that a driver or card may lack, and continue without them. Our own calls check their errors.
 memory="$sanitizer --target-processes all --error-exitcode 9 --tool memcheck --report-api-errors no"
-# Kernels are checked as they are loaded: all of NCCL's and cuBLASLt's at once would take longer than there is time for.
+# Kernels are checked as they are loaded. Loading all of NCCL's and cuBLASLt's kernels at once would take too long.
 CUDA_MODULE_LOADING=LAZY
 # shellcheck disable=SC2086  # commands of words
 {

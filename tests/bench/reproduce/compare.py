@@ -6,7 +6,7 @@ from experiment import ExperimentError
 from intervals import median_interval, overlap
 from machine import same_hardware
 
-# Of these numbers of a run, more is worse.
+# Run figures for which higher is worse.
 COSTS = {"step_ms": "ms a step", "peak_bytes": "bytes at the peak", "comm_bytes": "bytes sent a step",
          "data_wait_ms": "ms waiting for data"}
 SMALLEST_MS = 0.5  # differences of waits below it are no news
@@ -45,8 +45,8 @@ def _is_worse(key, old, new, scale):
     before, after = statistics.median(old), statistics.median(new)
     if min(new) <= max(old) or after - before <= SMALLEST_MS or after <= NOTABLE * before:
         return False
-    # All rounds lie apart: with 5 and 5 that is rare enough by itself, whatever single rounds stray. With fewer, their
-    # intervals have to lie apart, too.
+    # No round of one overlaps a round of the other. With 5 and 5 rounds that is rare enough as evidence, whatever
+    # single rounds do. With fewer rounds their intervals must not overlap either.
     return (1 / math.comb(len(old) + len(new), len(old)) < CHANCE
             or not overlap(median_interval(old)[1:], median_interval(new)[1:]))
 

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-/// What a cluster with other coefficients than small_cluster() has measured, of 72 layouts on 8 ranks.
+/// Measurements of a cluster with other coefficients than small_cluster(), for 72 layouts on 8 ranks.
 Cluster true_cluster() {
   Cluster cluster = testing::small_cluster();
   cluster.devices[0].matmul_efficiency = 0.6;

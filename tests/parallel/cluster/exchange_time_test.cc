@@ -26,7 +26,8 @@ TEST_F(ExchangeTime, RingInsideANode) {
 }
 
 TEST_F(ExchangeTime, GroupsThatCrossNodesShareTheWire) {
-  // One group of 16 neighbours has the node's wire; with stride 8, each of 8 groups has an eighth of it.
+  // One group of 16 neighbours has the node's whole link; with stride 8, each of 8 groups has an eighth of
+  // it.
   EXPECT_NEAR(network_.gather_s(1e9, {.size = 16, .stride = 1}), 15.0 / 16 / 40 + 80e-6, 1e-12);
   EXPECT_NEAR(network_.gather_s(1e9, {.size = 2, .stride = 8}), 0.5 / 40 * 8 + 20e-6, 1e-12);
   EXPECT_NEAR(network_.gather_s(1e9, {.size = 16, .stride = 16}), 15.0 / 16 / 40 * 8 + 80e-6, 1e-12);

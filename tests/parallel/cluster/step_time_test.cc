@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// Nothing takes time but products and attention, which run at the peak.
+/// Only products and attention take time, and they run at the peak.
 Cluster ideal_cluster() {
   Cluster cluster = testing::small_cluster();
   cluster.devices[0].matmul_efficiency = 1;
@@ -23,8 +23,9 @@ Cluster ideal_cluster() {
   return cluster;
 }
 
-/// FLOPs of forward and backward of a step without recompute: 72 B s l h^2 (1 + s / 6h + V / 12lh), three
-/// quarters of the formula with recompute of Narayanan et al. 2021, appendix, whose logits do not run again.
+/// FLOPs of forward and backward of a step without recompute: 72 B s l h^2 (1 + s / 6h + V / 12lh). This is
+/// three quarters of the formula with recompute of Narayanan et al. 2021, appendix, whose logits do not run
+/// again.
 double step_flops(const TrainingRun& run, double passes) {
   const double tokens = static_cast<double>(run.global_batch) * run.seq_len;
   const double h = run.hidden;
@@ -59,7 +60,7 @@ TEST(StepTime, IdealTensorRanksDivideTheStep) {
 TEST(StepTime, TheBubbleIsThatOf1F1BAndOfInterleaving) {
   TrainingRun run = testing::small_run();
   run.pipeline = run.ranks = 4;
-  run.vocab = 1;  // a head that takes next to nothing: 8 micro-batches, (p - 1) / m of the time
+  run.vocab = 1;  // a negligible head: 8 micro-batches, (p - 1) / m of the time
   const StepTime step = predict_step(ideal_cluster(), run);
   EXPECT_NEAR(step.bubble_s / step.micro_batches_s, 3.0 / 8, 1e-3);
   run.chunks = 2;

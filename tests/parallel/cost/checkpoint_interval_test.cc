@@ -15,7 +15,7 @@ TEST(CheckpointInterval, YoungIsTheSquareRoot) {
   EXPECT_THROW(young_interval_s(0, 1), Error);
 }
 
-// Against the least of Daly's complete model, found by trying.
+// Compares with the minimum of Daly's complete model, found by search.
 TEST(CheckpointInterval, DalyIsNearTheLeastOfTheModel) {
   for (const double save_s : {1.0, 30.0, 300.0, 1500.0}) {
     const double mtbf_s = 3600;

@@ -77,9 +77,9 @@ TEST(RankPolicy, GrowsWhereAPartEnds) {
 TEST(RankPolicy, ScalesSoAsToEndInTime) {
   const std::vector<ScalePoint> points{{4, 1.0}, {8, 0.6}, {16, 0.4}};
   const RankPolicy policy = autoscaled_ranks(points, 3600, 4000, 0);
-  EXPECT_EQ(policy(0, 0), 0u);       // 3600 s are left of 4000
-  EXPECT_EQ(policy(0.5, 2500), 1u);  // 1500 s are left for 1800, 1080 or 720
-  EXPECT_EQ(policy(0.5, 3200), 2u);  // 800 s
+  EXPECT_EQ(policy(0, 0), 0u);       // 3600 s of work, 4000 s remain
+  EXPECT_EQ(policy(0.5, 2500), 1u);  // 1500 s remain for 1800, 1080 or 720 s of work
+  EXPECT_EQ(policy(0.5, 3200), 2u);  // 800 s remain
   EXPECT_EQ(policy(0.5, 3900), 2u);  // too late: the fastest
   EXPECT_EQ(policy(0.9, 3600), 0u);  // ahead again
 }

@@ -105,7 +105,7 @@ class Pricing {
   }
   std::int64_t working_bytes() const { return size_bytes(options_.precision.compute_dtype()); }
   std::int64_t grad_bytes() const { return size_bytes(options_.precision.grad_dtype); }
-  // Of two levels, the R-th part of a buffer that a rank's place has: over the hosts.
+  // With two levels, the share of a buffer that crosses hosts from one rank: 1/R.
   std::int64_t along_data(CallKind kind, std::int64_t bytes) const {
     return sent_bytes_of(kind, bytes / per_host_, data_ / per_host_);
   }
@@ -116,7 +116,7 @@ class Pricing {
   std::int64_t whole_bytes(int group) const { return exchange_.padded(elems(group)) * working_bytes(); }
   Holding holding(int group) const { return holdings_[static_cast<std::size_t>(group)]; }
 
-  // A group that an earlier user still keeps is here already.
+  // A group that an earlier user keeps is already resident.
   std::int64_t gather(int unit) {
     std::int64_t sent = 0;
     for (const int g : groups_of(unit)) {
@@ -144,7 +144,7 @@ class Pricing {
     return sent;
   }
 
-  // Partial sums of a rank that reduces once a step; every rank sends as many as the one that has most.
+  // Partial sums of a rank that reduces once per step. Every rank sends as many as the rank with the most.
   std::int64_t rounds() const {
     if (each_ || per_host_ > 1) return 1;
     std::size_t most = 0;
@@ -179,7 +179,7 @@ class Pricing {
     return sent;
   }
 
-  // Further uses of a group were added to its sum before, or are whole until then in the library's sum.
+  // Further uses of a group were added to its sum earlier. In the library's sum they stay whole until then.
   template <class Bytes>
   std::int64_t gather_grad(int unit, Bytes bytes_of) const {
     std::int64_t sent = 0;
@@ -238,7 +238,7 @@ class Pricing {
     return sent;
   }
 
-  // Neighbouring groups of a stage go in one message.
+  // Neighbouring groups of a stage travel in one message.
   std::int64_t broadcast_norms() const {
     const auto owner = [&](int g) { return stages_.stage_of(owner_unit(layout_, g)); };
     const int groups = static_cast<int>(layout_.groups.size());
@@ -252,7 +252,7 @@ class Pricing {
     return sent;
   }
 
-  // Of the residual stream in front of the last unit, behind any other.
+  // The residual stream before the last unit, or after any other unit.
   std::int64_t stream_elems(int unit) const {
     const Shape& tokens = options_.sample->input;
     const auto last = static_cast<int>(facts_.blocks.size()) - 1;
@@ -261,8 +261,8 @@ class Pricing {
     return options_.micro_batch * tokens.num_elems() * specs.front().shape[0];  // the first is a norm's gain
   }
 
-  // Where the sequence is shared, tensor ranks gather sums of two kinds. Of a layer, and of the head in
-  // backward, those for a norm's gain and bias; of a head in chunks in forward, three numbers a token.
+  // If the sequence is shared, tensor ranks gather two kinds of sums: for a layer, and for the head in
+  // backward, the sums of a norm's gain and bias; for a head in chunks in forward, three numbers per token.
   std::int64_t gather_of_sums(int unit) {
     const bool is_head = unit + 1 == static_cast<int>(facts_.blocks.size());
     const std::int64_t tokens = options_.micro_batch * options_.sample->input.num_elems();
@@ -273,14 +273,14 @@ class Pricing {
                          tensor_);
   }
 
-  // fp32, of the shape that the unit returns: an all-reduce.
+  // fp32, with the shape of the unit's output: an all-reduce.
   std::int64_t sum_of_chunks(int unit) {
     if (!shapes_) shapes_.emplace(facts_.blocks, options_.precision, *options_.sample);
     const auto specs = shapes_->of(unit, {.num_samples = options_.micro_batch});
     return sent_bytes_of(CallKind::kAllReduce, specs.at(0).shape.num_elems() * kFloatBytes, tensor_);
   }
 
-  // Of the place that has most.
+  // Bytes of the tensor rank with the most.
   std::int64_t gather_chunk_norms() const {
     std::vector<std::int64_t> bytes(static_cast<std::size_t>(tensor_), 0);
     for (int g = 0; g < static_cast<int>(layout_.groups.size()); ++g) {
@@ -291,7 +291,7 @@ class Pricing {
     return sent_bytes_of(CallKind::kAllGather, tensor_ * *std::ranges::max_element(bytes), tensor_);
   }
 
-  // Samples of all micro-batches; each statistic begins at a whole cache line.
+  // Samples of all micro-batches; each statistic begins at a cache line.
   std::int64_t statistics() const {
     constexpr std::int64_t kAlign = 16;
     std::int64_t owned = 0;
@@ -309,14 +309,14 @@ class Pricing {
   const ModelLayout& layout_;
   const StageMap& stages_;
   const int data_, tensor_, stage_, per_host_;
-  const Sharding exchange_;  // of sums in flight
+  const Sharding exchange_;  // for sums in flight
   const ShardedState sharded_;
-  const Sharding sharding_;  // of masters
+  const Sharding sharding_;  // for masters
   const std::vector<Holding> holdings_;
-  std::vector<int> users_;  // of each group, while it is gathered
+  std::vector<int> users_;  // by group, while it is gathered
   std::set<int> owes_in_host_;
   const bool each_;
-  bool in_backward_ = false;  // of the head, whose forward and backward make one sum each
+  bool in_backward_ = false;  // for the head, whose forward and backward make one sum each
   std::optional<BoundaryShapes> shapes_;
 };
 

@@ -1,4 +1,4 @@
-// Bytes that the actions of a plan send, computed from the plan and the layout alone: nothing runs.
+// Bytes that the actions of a plan send, computed only from the plan and the layout, without running it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace trireme {
 
 struct TrafficFacts {
   const BlockList& blocks;
-  const EngineOptions& options;  // with `sample`, where there are stages
+  const EngineOptions& options;  // with `sample` if there are several stages
   const ModelLayout& layout;
   const StepPlan& plan;  // of a training step
   int rank = 0;

@@ -1,4 +1,4 @@
-// Bytes by kind of action as computed from the plan, against what the recording communicator counts.
+// Compares computed bytes by kind of action with the counts of the recording communicator.
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ std::vector<Model> models() {
   return all;
 }
 
-// What blocks do over the tensor axis is sent while they compute.
+// Calls over the tensor axis are sent during computation, so they are counted as one kind.
 constexpr ActionKind kTensorCalls = kSumChunks;
 
 Bytes measured(const StepPrediction& step) {
@@ -62,7 +62,7 @@ Bytes measured(const StepPrediction& step) {
   return sent;
 }
 
-// The same of what a plan has: its kinds over the tensor axis as one.
+// The same for a plan's bytes: merges its kinds over the tensor axis.
 Bytes with_tensor_calls_as_one(Bytes bytes) {
   for (const ActionKind kind : {kReduceScatterSequence, kGatherSequence}) {
     if (const auto of_kind = bytes.extract(kind)) bytes[kTensorCalls] += of_kind.mapped();
@@ -82,7 +82,7 @@ std::string to_string(const Bytes& bytes) {
   return text;
 }
 
-// Of one rank of the job.
+// Checks one rank of the job.
 void expect_planned_bytes(const Model& model, const EngineOptions& options, int ranks, int rank,
                           const std::string& where) {
   const PlannedJob job{model.blocks, options, model.sample, ranks};
@@ -98,7 +98,7 @@ void expect_planned_bytes(const Model& model, const EngineOptions& options, int 
   EXPECT_EQ(total(planned), step.sent_bytes) << where << ", rank " << rank;
 }
 
-// Data ranks, how many of them a host has, and the samples of each.
+// Data ranks, ranks per host, and samples per data rank.
 struct Ranks {
   int data, per_host, samples;
 };
@@ -133,9 +133,9 @@ TEST(ActionBytes, OfThePlanAreWhatTheCommunicatorSends) {
   }
 }
 
-// Shoeybi et al. 2019: of a block four all-reduces of its activations a micro-batch, here in fp32; and one of
-// the embedding, one of the head, and three numbers a token for the loss, which each rank sends to all
-// others.
+// Shoeybi et al. 2019: a block makes four all-reduces of its activations per micro-batch, here in fp32. The
+// embedding and the head make one each, and the loss needs three numbers per token, which each rank sends to
+// all others.
 TEST(ActionBytes, OfTheTensorAxisAreFourAllReducesABlock) {
   for (const int tensor : {2, 4, 8}) {
     constexpr std::int64_t kBatch = 2, kMicroBatches = 3, kLayers = 5;
@@ -158,9 +158,9 @@ TEST(ActionBytes, OfTheTensorAxisAreFourAllReducesABlock) {
   }
 }
 
-// Korthikanti et al. 2022: in place of each all-reduce a reduce-scatter, of fp32 sums, and an all-gather, in
-// the compute dtype; in backward two all-gathers more a block, of what its products have read. Sums for norms
-// are two numbers a column.
+// Korthikanti et al. 2022: each all-reduce becomes a reduce-scatter of fp32 sums and an all-gather in the
+// compute dtype. Backward has two more all-gathers per block, of the inputs of its products. Sums for norms
+// are two numbers per column.
 TEST(ActionBytes, OfASharedSequenceAreTheHalvesOfAllReducesAndTwoGathersABlock) {
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
     for (const int tensor : {2, 4, 8}) {

@@ -16,7 +16,7 @@
 namespace trireme {
 namespace {
 
-// Takes its time, and changes nothing.
+// Sleeps, and returns its input.
 class Sleeper final : public Block {
  public:
   Sleeper(std::string name, int ms) : Block(std::move(name)), ms_(ms) {}
@@ -48,7 +48,7 @@ TEST(BlockTimes, MeasuresEachBlockAndTwinsOnce) {
   }
   EXPECT_GE(times[2].forward_ms, 5);
   EXPECT_LT(times[2].backward_ms, 5);
-  // blocks.1 and blocks.2 follow each other: one measurement. blocks.0 has another block between.
+  // blocks.1 and blocks.2 are neighbours: one measurement. Another block separates them from blocks.0.
   EXPECT_EQ(times[3].forward_ms, times[4].forward_ms);
   EXPECT_EQ(times[3].backward_ms, times[4].backward_ms);
 }
@@ -57,7 +57,7 @@ TEST(BlockTimes, BlocksOfAnotherVariantAreNoTwins) {
   const BlockList vit = build_vit(
       {.layers = 3, .hidden = 32, .heads = 2, .ffn = 64, .patch = 8, .image_size = 16, .classes = 3});
   EXPECT_TRUE(is_twin(*vit[1], *vit[2]));
-  EXPECT_FALSE(is_twin(*vit[2], *vit[3]));  // it goes on with the class token alone
+  EXPECT_FALSE(is_twin(*vit[2], *vit[3]));  // it returns only the class token
   EXPECT_EQ(kinds_of(vit, {}), (std::vector<int>{0, 1, 1, 3, 4}));
   const BlockList deep = build_vit({.layers = 4,
                                     .hidden = 32,
@@ -111,7 +111,7 @@ TEST(BlockTimes, AreCostsOfForwardAndBackward) {
   EXPECT_EQ(time_costs({{"a", 1, 2}, {"b", 2, 4}, {"c", 4, 8}}), (std::vector<double>{3, 6, 12}));
 }
 
-// The result of stage_cut_bench for large models: by the profile's own figures.
+// The result of stage_cut_bench for large models, with the profile's own times.
 TEST(BlockTimes, AMeasuredCutsSlowestStageIsShorterThanOfEqualNumbersWithAHeavyHead) {
   GptConfig config = kGpt;
   config.layers = 6;

@@ -10,8 +10,8 @@
 namespace trireme {
 namespace {
 
-// A token costs 2 operations for each weight of a product, and attention 2 * 2 * width for each token it
-// sees, half of the context on average.
+// A token costs 2 operations for each weight of a product, and attention 2 * 2 * width for each token that it
+// attends to, half of the context on average.
 TEST(BlockWork, IsThatOfTheFormulas) {
   const double layers = 3, width = 32, vocab = 128, context = 16;
   const BlockList blocks =
@@ -49,7 +49,7 @@ TEST(BlockWork, CutsSoThatNoStageHasMuch) {
   EXPECT_EQ(cut_by_work(resnet, image, 4).first_units(), (std::vector<int>{5, 9, 13}));
 }
 
-// Without a cut of its own.
+// For an engine without a given cut.
 TEST(BlockWork, IsWhatAnEngineCutsBy) {
   testing::PipelineLayout layout{.stages = 3};
   layout.gpt.vocab = 1024;  // a head of several blocks' arithmetic

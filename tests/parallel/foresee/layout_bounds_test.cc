@@ -73,8 +73,8 @@ class LayoutBoundsTest : public ::testing::Test {
                        options.layout.sequence);
   }
 
-  /// No step is faster than kSureShare of any of the bounds, each above the one before; returns the mean
-  /// share of the step that the last one has.
+  /// Checks that no step is faster than kSureShare of any bound, and that bounds ascend. Returns the last
+  /// bound's mean share of the step.
   double compare_times(const PlannedJob& job) {
     double sum = 0;
     int count = 0;
@@ -90,10 +90,10 @@ class LayoutBoundsTest : public ::testing::Test {
       ++count;
     });
     EXPECT_GT(count, testing::kSanitized ? 4 : 80);
-    return testing::kSanitized ? 1.0 : sum / count;  // of a few layouts it says little
+    return testing::kSanitized ? 1.0 : sum / count;  // too few layouts for a mean
   }
 
-  /// No layout needs less than the bounds; returns the mean share of the need that the first one has.
+  /// Checks that no layout needs less than the bounds. Returns the first bound's mean share of the need.
   double compare_bytes(const PlannedJob& job) {
     double sum = 0;
     int count = 0;
@@ -117,7 +117,7 @@ class LayoutBoundsTest : public ::testing::Test {
       sum += static_cast<double>(bound) / static_cast<double>(needed);
       ++count;
     });
-    return testing::kSanitized ? 1.0 : sum / count;  // of a few layouts it says little
+    return testing::kSanitized ? 1.0 : sum / count;  // too few layouts for a mean
   }
 
   Cluster cluster_ = testing::small_cluster();
@@ -146,7 +146,7 @@ TEST_F(LayoutBoundsTest, NorOneWhoseLibraryAddsGradients) {
   EXPECT_GT(compare_times(job), 0.95);
 }
 
-// Gradients take most of the time here: ways to add them up differ.
+// Gradients take most of the time here, and ways of adding them differ in time.
 TEST_F(LayoutBoundsTest, NorOneThatMovesMuchMemory) {
   cluster_.devices[0].memory_gb_s = 20;
   EXPECT_GT(compare_times(gpt_job(8)), 0.9);
@@ -160,7 +160,7 @@ TEST_F(LayoutBoundsTest, NoLayoutNeedsLess) {
   EXPECT_GT(compare_bytes(gpt_job(8)), 0.4);
 }
 
-// Data ranks that have two micro-batches or three: what they have summed up is soon exchanged.
+// Data ranks have two or three micro-batches, so their sums are exchanged early.
 TEST_F(LayoutBoundsTest, NorOneOfFewAndUnevenMicroBatches) {
   PlannedJob job = gpt_job(6);
   job.options.global_batch = 14;

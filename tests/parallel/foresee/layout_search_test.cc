@@ -38,7 +38,7 @@ class LayoutSearch : public ::testing::Test {
     return search_layouts(job_, cluster_, cluster_.devices[0], limit, options);
   }
 
-  /// Keeps the fields `names` of `layout` in the searches that follow.
+  /// Fixes the fields `names` to their values in `layout` for later searches.
   void fix(const Layout& layout, const std::vector<std::string>& names) {
     job_.options.layout = layout;
     open_ = searched_fields();
@@ -97,7 +97,7 @@ TEST_F(LayoutSearch, ThreadsChangeNothing) {
   EXPECT_GT(alone.second[1], 0);
   EXPECT_EQ(describe(search(limit, {.most = 4, .threads = 3})), alone);
   EXPECT_EQ(describe(search(limit, {.most = 4, .threads = 100})), alone);
-  // Of another error than a refusal.
+  // Errors other than refusals propagate.
   const LayoutSearchOptions fails{.threads = 3,
                                   .check = [](const EngineOptions&) { throw std::logic_error("other"); }};
   EXPECT_THROW(search(kNoLimit, fails), std::logic_error);
@@ -139,7 +139,7 @@ TEST_F(LayoutSearch, WhatDoesNotFitIsNotFound) {
   EXPECT_GE(none.closest_bytes, least);
 }
 
-// As training does, where parallel.pipeline_cut leaves it the choice.
+// As in training, if parallel.pipeline_cut leaves the choice open.
 TEST_F(LayoutSearch, StagesAreCutSoThatTheyFit) {
   const GptConfig config{.layers = 8, .hidden = 64, .heads = 4, .vocab = 2048, .seq_len = 32};
   job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
@@ -176,7 +176,7 @@ TEST_F(LayoutSearch, KeepsWhatIsFixed) {
     EXPECT_EQ(found.job.options.layout.pipeline, 2);
     EXPECT_EQ(found.job.options.layout.zero, ZeroStage::kGradients);
   }
-  // Also what the search would not try.
+  // Also values that the search would not try.
   for (const FoundLayout& found : all_of({.schedule = PipelineSchedule::kGpipe, .recompute_every = 2},
                                          {"recompute_every", "schedule"})) {
     EXPECT_EQ(found.job.options.layout.recompute_every, 2);
@@ -217,7 +217,7 @@ TEST_F(LayoutSearch, DataRanksNeedNotDivideTheMicroBatches) {
   EXPECT_GE(uneven, 4);
 }
 
-// Also of odd numbers of micro-batches, which leave unequal partial sums.
+// Includes odd numbers of micro-batches, which leave unequal partial sums.
 TEST_F(LayoutSearch, TheLargestNeedIsThatOfAllRanks) {
   job_.num_ranks = 8;
   for (const std::int64_t micro_batches : {21, 40, 88}) {
@@ -241,7 +241,7 @@ TEST_F(LayoutSearch, TheLargestNeedIsThatOfAllRanks) {
   }
 }
 
-// As training does: a limit that the job names is for all ways to accumulate.
+// As in training: a limit that the job names applies to all ways to accumulate.
 TEST_F(LayoutSearch, ANamedLimitIsUsedWhole) {
   fix({.zero = ZeroStage::kParameters}, kAllButAccumulation);
   const FoundLayouts free = search(kNoLimit);
@@ -259,7 +259,7 @@ TEST_F(LayoutSearch, ANamedLimitIsUsedWhole) {
   }
 }
 
-// See [Note: ways to accumulate]: with room for all, keeping both is fastest.
+// See [Note: ways to accumulate]: if everything fits, keeping both is fastest.
 TEST_F(LayoutSearch, WhatKeepsMoreIsNoSlower) {
   for (const double memory_gb_s : {1000.0, 5.0}) {
     cluster_.devices[0].memory_gb_s = memory_gb_s;
@@ -279,8 +279,8 @@ TEST_F(LayoutSearch, WhatKeepsMoreIsNoSlower) {
   }
 }
 
-// Where both do not fit, training keeps parameters gathered, which sends least; here whole gradients are
-// faster: sums of the others take time that nothing hides.
+// If both do not fit, training keeps parameters gathered, which sends the least. Here whole gradients are
+// faster, because sums of pieces take time that nothing hides.
 TEST_F(LayoutSearch, AccumulatesInTheFastestWayThatFits) {
   fix({.zero = ZeroStage::kParameters}, kAllButAccumulation);
   const LayoutSearchOptions options{.uses_whole_limit = true};
@@ -303,7 +303,7 @@ TEST_F(LayoutSearch, AccumulatesInTheFastestWayThatFits) {
   EXPECT_GT(price_layout(other, cluster_, cluster_.devices[0]).step_ms, found_ms);
 }
 
-// Convolutions have nothing to recompute selectively, and one host has no two levels.
+// Convolutions have nothing to recompute selectively, and one host has no second level.
 TEST_F(LayoutSearch, OfTwinsTheSimplerOneIsFound) {
   const ResNetConfig config{.stem = ResNetConfig::Stem::kCifar,
                             .bottleneck = false,
@@ -328,7 +328,7 @@ TEST_F(LayoutSearch, OfTwinsTheSimplerOneIsFound) {
   }
 }
 
-// Stages that have to be cut for memory keep what fits with that cut, too.
+// Stages that must be cut for memory also keep whatever fits with that cut.
 TEST_F(LayoutSearch, CutStagesAccumulateAsTrainingDoes) {
   const GptConfig config{.layers = 8, .hidden = 64, .heads = 4, .vocab = 2048, .seq_len = 32};
   job_.blocks = std::make_shared<const BlockList>(build_gpt(config));

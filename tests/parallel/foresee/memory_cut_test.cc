@@ -1,4 +1,4 @@
-// Against all cuts, one by one.
+// Compares with an enumeration of all cuts.
 #include "parallel/foresee/memory_cut.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ bool fits(const StageMap& cut, const CutQuestion& question) {
   return true;
 }
 
-/// The least slowest chunk of all cuts that fit.
+/// The smallest slowest chunk among all cuts that fit.
 double least_of_all(const CutQuestion& question) {
   const int num_blocks = static_cast<int>(question.costs.size());
   const int num_chunks = question.pipeline * question.chunks;
@@ -51,7 +51,7 @@ double least_of_all(const CutQuestion& question) {
   return least;
 }
 
-/// Times that sums do not round.
+/// Times whose sums are exact.
 std::vector<double> random_times(int count, std::mt19937& random, int different) {
   std::vector<double> times;
   for (int b = 0; b < count; ++b) times.push_back(0.25 * (1 + static_cast<int>(random() % different)));
@@ -70,8 +70,9 @@ struct Sizes {
 constexpr Sizes kSizes[] = {{5, 2, 1},  {9, 4, 1},  {13, 5, 1}, {4, 2, 2},  {9, 2, 2},
                             {12, 2, 3}, {12, 3, 2}, {13, 2, 4}, {13, 4, 2}, {14, 3, 3}};
 
-// Bytes as of a schedule: earlier chunks keep more micro-batches. Of recomputed blocks: with a segment that
-// is full a chunk may need more than with a block more. One chunk a rank, nothing recomputed: exact.
+// Bytes follow a schedule, in which earlier chunks keep more micro-batches. With recomputed blocks, a chunk
+// with a full segment may need more than a chunk with one more block. With one chunk per rank and no
+// recompute the search is exact.
 TEST(MemoryCut, IsTheFastestThatFitsOrNearIt) {
   std::mt19937 random(11);
   int num_fitting = 0, num_other = 0, num_missed = 0;
@@ -128,7 +129,7 @@ TEST(MemoryCut, IsTheFastestThatFitsOrNearIt) {
   EXPECT_LE(num_missed, num_fitting / 10);
 }
 
-// Chunks of many unequal blocks, and memory that wants some to be short: the search ends, near the bound.
+// Chunks of many unequal blocks, and memory that requires some to be short: the search ends near the bound.
 TEST(MemoryCut, ComesNearTheBoundWhereThereAreTooManyCuts) {
   std::mt19937 random(3);
   CutQuestion question{.costs = random_times(96, random, 1000),
@@ -150,7 +151,7 @@ TEST(MemoryCut, ComesNearTheBoundWhereThereAreTooManyCuts) {
   EXPECT_LT(slowest_of(*found.cut, question), 1.1 * slowest_of(found.fastest.cut, question));
 }
 
-// Where each answer is a prediction that takes a while, and early stages are short of memory.
+// Each query is a slow prediction, and early stages are short of memory.
 TEST(MemoryCut, OfManyTwinsIsFoundWithFewQuestions) {
   constexpr int kBlocks = 402, kStages = 16;
   CutQuestion question{
@@ -164,7 +165,7 @@ TEST(MemoryCut, OfManyTwinsIsFoundWithFewQuestions) {
   };
   for (const int limit : {100, 300, 400}) {
     question.limit_bytes = limit;
-    // Blocks that all stages may hold together: limit / 16 and limit / 15 and ... and limit / 1.
+    // Blocks that all stages together may hold: limit / 16, limit / 15, ..., limit / 1.
     EXPECT_EQ(cut_within_memory(question).cut.has_value(), limit >= 300) << limit;
   }
   EXPECT_LE(asked, 3 * kStages * 20);
@@ -196,9 +197,9 @@ TEST(MemoryCut, EndsWhereNothingFits) {
   }
 }
 
-// 402 blocks in 16 stages, and in 8 of two chunks: found, or refused, within seconds.
+// 402 blocks in 16 stages, and in 8 stages of two chunks: found, or refused, within seconds.
 TEST(MemoryCut, OfAVeryDeepModelTakesSeconds) {
-  // Member by member: GCC 12 takes the maps of a braced initializer for uninitialized.
+  // Assigned member by member: GCC 12 warns of uninitialized maps in a braced initializer.
   PlannedJob job;
   job.blocks = std::make_shared<const BlockList>(
       build_gpt({.layers = 400, .hidden = 32, .heads = 2, .vocab = 64, .seq_len = 16}));
@@ -215,7 +216,7 @@ TEST(MemoryCut, OfAVeryDeepModelTakesSeconds) {
     }
     const std::int64_t needed = cut_within_memory(job, costs, 0).fastest.bytes;
     for (const int percent : {98, 90, 80}) {
-      const std::clock_t start = std::clock();  // of this process: the machine may be busy
+      const std::clock_t start = std::clock();  // CPU time of this process, because the machine may be busy
       const std::int64_t limit = needed * percent / 100;
       const MemoryCut found = cut_within_memory(job, costs, limit);
       EXPECT_LE(found.closest.bytes, needed);

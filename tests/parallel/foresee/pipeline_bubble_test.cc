@@ -1,5 +1,5 @@
-// The published figures of pipeline schedules: makespan, pipeline bubble and micro-batches alive of the
-// planner's plans, played with equal stages of one block a chunk.
+// The published figures of pipeline schedules: makespan, pipeline bubble and micro-batches alive, for the
+// planner's plans, played with equal stages of one block per chunk.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 struct Equal {
   int stages = 1, chunks = 1, micro_batches = 1;
-  double forward = 1, input = 1, weight = 1;  // ms of a chunk
+  double forward = 1, input = 1, weight = 1;  // ms per chunk
   double send = 0;
 };
 
@@ -39,7 +39,7 @@ std::vector<double> idle_of(const Timeline& timeline) {
   return idle;
 }
 
-/// Most micro-batches, over its chunks, that a rank has run forward and not wholly backward.
+/// Maximum number of micro-batches, over its chunks, that a rank has run forward but not completely backward.
 int alive_on(const RankPlan& plan) {
   int alive = 0, most = 0;
   for (const Action& action : plan.actions) {
@@ -49,14 +49,14 @@ int alive_on(const RankPlan& plan) {
   return most;
 }
 
-// Times are small integers, and shares of them that binary fractions hold: sums are exact, and so are the
-// comparisons.
+// Times are small integers, and their shares are binary fractions, so sums and comparisons are exact.
 const std::vector<Equal> kTimes = {{.forward = 1, .input = 1, .weight = 1},
                                    {.forward = 3, .input = 6, .weight = 2},
                                    {.forward = 7, .input = 5, .weight = 3}};
 const std::vector<std::pair<int, int>> kSizes = {{4, 8}, {8, 32}, {8, 64}};  // p, m of the published figures
 
-// Huang et al. 2019, Narayanan et al. 2021: (m + p - 1)(tf + tb), a share of (p - 1) / (m + p - 1).
+// Huang et al. 2019, Narayanan et al. 2021: (m + p - 1)(tf + tb), with a bubble share of (p - 1) / (m + p -
+// 1).
 TEST(PipelineBubble, GpipeAndOneForwardOneBackwardTakeTheirFormulas) {
   for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::kOneForwardOneBackward}) {
     for (const auto& [p, m] : kSizes) {
@@ -98,7 +98,7 @@ TEST(PipelineBubble, InterleavedTakesItsFormula) {
   }
 }
 
-// Qi et al. 2023: (p - 1)(TF + TB - TW), where the weight gradient takes no longer than the others.
+// Qi et al. 2023: (p - 1)(TF + TB - TW), if the weight gradient takes no longer than the other parts.
 TEST(PipelineBubble, ZeroBubbleH1TakesItsFormula) {
   for (const auto& [p, m] : kSizes) {
     for (Equal c : kTimes) {
@@ -128,8 +128,8 @@ TEST(PipelineBubble, PlansKeepThePublishedMicroBatchesAlive) {
     for (const int v : {2, 4}) {
       const StepPlan found =
           plan_of(PipelineSchedule::kInterleaved, {.stages = p, .chunks = v, .micro_batches = m});
-      // Korthikanti et al. 2022: p (1 + (p - 1) / (p v)) micro-batches of the whole rank, so v times as many
-      // of its chunks.
+      // Korthikanti et al. 2022: p (1 + (p - 1) / (p v)) micro-batches of the whole rank, so v times that
+      // number of its chunks.
       EXPECT_EQ(alive_on(found.ranks[0]), p * v + p - 1);
     }
   }

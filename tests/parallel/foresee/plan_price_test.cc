@@ -48,7 +48,7 @@ TEST_F(PlanPriceTest, OneRankTakesTheTimeOfItsCalls) {
   EXPECT_NEAR(one.mfu, 3 * one.forward_operations * 8 / (seconds * 10e12), 1e-12);
 }
 
-// Of many micro-batches a few are recorded; the mean of the others is theirs.
+// Only a few of many micro-batches are recorded; the others have their mean.
 TEST_F(PlanPriceTest, ManyMicroBatchesAreAsManyTimesAsLong) {
   job_.options.global_batch = 32;  // 16 micro-batches, 8 recorded
   const double sixteen = price().step_ms;
@@ -108,12 +108,12 @@ TEST_F(PlanPriceTest, RanksThatShareCoresTakeTheirTurns) {
   device().threads = 1;
   cluster_.host.cores = 4;
   EXPECT_EQ(price().step_ms, own.step_ms);
-  cluster_.host.cores = 2;  // four ranks that are busy at once take twice as long, and exchange as before
+  cluster_.host.cores = 2;  // four ranks that are busy at once take twice as long, and communicate as before
   EXPECT_NEAR(price().step_ms, 2 * (own.step_ms - own.exposed_ms) + own.exposed_ms, 0.01 * own.step_ms);
   job_.options.layout.pipeline = 4;
   job_.options.layout.cut = {1, 3, 5};  // others compute while a stage waits
   const double shared = price().step_ms;
-  cluster_.host.waiting_share = 0.5;  // stages that wait take from those that compute
+  cluster_.host.waiting_share = 0.5;  // waiting stages take cores from computing ones
   const double with_waits = price().step_ms;
   cluster_.host.cores = 4;
   const double alone = price().step_ms;
@@ -151,7 +151,7 @@ TEST_F(PlanPriceTest, AMissingLinkIsNamed) {
   EXPECT_THAT([&] { price(); }, ::testing::ThrowsMessage<Error>(::testing::HasSubstr("inside = \"LINK\"")));
 }
 
-// A stage whose blocks are those of another, moved, has its times; the same stage is recorded where the other
+// A stage with the blocks of another one, moved, has its times. It is recorded on its own if the other stage
 // has one block more.
 TEST_F(PlanPriceTest, StagesOfTwinsHaveEqualTimes) {
   use_tensor_chunks(8);
@@ -179,12 +179,12 @@ TEST_F(PlanPriceTest, StagesOfTwinsHaveEqualTimes) {
   EXPECT_GT(compared, 100);
 }
 
-// What the ranks of a tensor group exchange is waited for: on a link without latency, bytes over its rate.
+// Exchanges between tensor ranks block: on a link without latency, bytes divided by the rate.
 TEST_F(PlanPriceTest, ExchangesOverTheTensorAxisAreWaitedFor) {
   use_tensor_chunks(4);
   job_.num_ranks = job_.options.layout.tensor = 2;
   cluster_.links[0].latency_us = 1e-3;
-  cluster_.host.overlap = 1;  // which these have no part in
+  cluster_.host.overlap = 1;  // which does not apply to these exchanges
   for (const bool sequence : {false, true}) {
     job_.options.layout.sequence = sequence;
     cluster_.links[0].gb_s = 1e6;
@@ -198,7 +198,7 @@ TEST_F(PlanPriceTest, ExchangesOverTheTensorAxisAreWaitedFor) {
   }
 }
 
-// Each axis has a communicator of its own: gradients under way hold up no sum of the next block.
+// Each axis has its own communicator: gradients in flight do not delay the next block's sums.
 TEST_F(PlanPriceTest, AndForNoExchangeOverTheDataAxis) {
   use_tensor_chunks(4);
   job_.num_ranks = 4;
@@ -222,8 +222,8 @@ TEST_F(PlanPriceTest, AndForNoExchangeOverTheDataAxis) {
   EXPECT_DOUBLE_EQ(slow, fast);
 }
 
-// [Note: canonical reduction] 12 micro-batches of a rank leave two partial sums, 16 leave one, however few of
-// them are recorded. Of odd numbers, and where some ranks have one more than others, another rank may leave
+// [Note: canonical reduction] 12 micro-batches of a rank leave two partial sums, 16 leave one, however few
+// are recorded. With odd numbers, and if some ranks have one more than others, another rank may leave the
 // most.
 TEST_F(PlanPriceTest, EachPartialSumIsExchanged) {
   cluster_.links[0].gb_s = 0.01;
@@ -240,7 +240,7 @@ TEST_F(PlanPriceTest, EachPartialSumIsExchanged) {
   }
 }
 
-// Prices are of few micro-batches, and those of bounds of fewer still.
+// Times come from a few micro-batches, and bounds from even fewer.
 TEST_F(PlanPriceTest, AShortStepExchangesNoMoreThanTheWhole) {
   job_.num_ranks = 4;
   for (int micro_batches = 4; micro_batches < 600; micro_batches += 7) {

@@ -19,7 +19,7 @@ TEST(PlanSimulate, OneStageTakesTheTimeOfItsBlocks) {
   EXPECT_EQ(timeline.duration_ms(), 2 * (6 + 14));
   EXPECT_EQ(timeline.bubble_share(), 0.0);
   EXPECT_EQ(timeline.spans[3].label,
-            "Forward unit 1 (blocks.0) micro-batch 0");  // an action of each of 3 ranks before
+            "Forward unit 1 (blocks.0) micro-batch 0");  // 3 ranks have one earlier action each
   const Timeline merged = merge_neighbours(timeline);
   ASSERT_EQ(merged.spans.size(), 3u * 2 * 2);  // ranks, micro-batches, forward and backward
   EXPECT_EQ(merged.spans[0].label,
@@ -32,7 +32,7 @@ TEST(PlanSimulate, RecomputeRunsForwardAgain) {
   const BatchLayout batch{.global_batch = 1, .micro_batch = 1, .data_ranks = 1};
   const StepPlan plan = plan_training_step(3, {{Axis::kData, 1}}, batch, {.layout = {.recompute_every = 2}});
   const Timeline timeline = simulate_plan(plan, {.blocks = kBlocks});
-  EXPECT_EQ(timeline.duration_ms(), 6 + 14 + 4);  // the first two blocks again; the last segment is not
+  EXPECT_EQ(timeline.duration_ms(), 6 + 14 + 4);  // the first two blocks run again, the last segment does not
   double recompute = 0;
   for (const TimelineSpan& span : timeline.spans) {
     if (span.spent == TimeSpent::kRecompute) recompute += span.end_ms - span.start_ms;
@@ -40,7 +40,7 @@ TEST(PlanSimulate, RecomputeRunsForwardAgain) {
   EXPECT_EQ(recompute, 4);
 }
 
-// A plan of one unit a stage from a schedule.
+// A plan of one unit per stage from a schedule.
 StepPlan plan_of(const std::vector<std::vector<PipelineTask>>& tasks) {
   const int p = static_cast<int>(tasks.size());
   StepPlan plan{.num_units = p, .ranks = std::vector<RankPlan>(tasks.size())};
@@ -66,7 +66,7 @@ StepPlan plan_of(const std::vector<std::vector<PipelineTask>>& tasks) {
   return plan;
 }
 
-// A rank's own sends and receives as its schedule has them: what the planner writes takes as long.
+// A rank's sends and receives in the order of its schedule take the same time as the planner's.
 TEST(PlanSimulate, StagesTakeWhatTheirScheduleTakes) {
   for (const auto schedule : {PipelineSchedule::kGpipe, PipelineSchedule::kOneForwardOneBackward}) {
     const PlanTimes times{.blocks = kBlocks, .send_ms = 0.5};
@@ -80,7 +80,7 @@ TEST(PlanSimulate, StagesTakeWhatTheirScheduleTakes) {
   }
 }
 
-// Of 1F1B with stages of 3, 8 and 9 ms, found by hand: the last stage is never idle between its first forward
+// 1F1B with stages of 3, 8 and 9 ms, found by hand: the last stage is never idle between its first forward
 // and its last backward.
 TEST(PlanSimulate, TheSlowestStageSetsThePace) {
   const StepPlan plan = plan_training_step(3, {{Axis::kPipeline, 3}}, {.global_batch = 50});
@@ -97,7 +97,7 @@ TEST(PlanSimulate, TheGradientOfWeightsIsAKindOfItsOwn) {
     if (span.spent == TimeSpent::kBackward) input_ms += span.end_ms - span.start_ms;
     if (span.spent == TimeSpent::kBackwardWeight) weight_ms += span.end_ms - span.start_ms;
   }
-  EXPECT_EQ(input_ms, 4 * (2 + 5 / 2.0 + 7 / 2.0));  // the first stage's backward is in one part
+  EXPECT_EQ(input_ms, 4 * (2 + 5 / 2.0 + 7 / 2.0));  // the first stage's backward has one part
   EXPECT_EQ(weight_ms, 4 * (5 / 2.0 + 7 / 2.0));
 }
 
@@ -115,7 +115,7 @@ TEST(PlanSimulate, NamesRanksAndActionsOfAPlanThatBlocks) {
   }
 }
 
-/// Every unit takes 1 ms forward and 2 ms backward, an exchange of gradients `exchange_ms`.
+/// Every unit takes 1 ms forward and 2 ms backward, and an exchange of gradients `exchange_ms`.
 ActionTimes times_with_exchange(double exchange_ms, double overlap) {
   return {.unit_names = {"a", "b"},
           .of = [exchange_ms](int, const Action& action) -> ActionTime {
@@ -130,7 +130,8 @@ ActionTimes times_with_exchange(double exchange_ms, double overlap) {
 TEST(PlanSimulate, AnExchangeOverlapsWhatFollowsAndTheNormWaitsForIt) {
   const BatchLayout batch{.global_batch = 2, .micro_batch = 1, .data_ranks = 2};
   const StepPlan plan = plan_training_step(2, {{Axis::kData, 2}}, batch);
-  // Forward 2, backward 2 + 2; the gradients of b are exchanged beside the backward of a, then those of a.
+  // Forward 2, backward 2 + 2; the gradients of b are exchanged during the backward of a, then the gradients
+  // of a.
   EXPECT_DOUBLE_EQ(simulate_plan(plan, times_with_exchange(1.5, 1)).end_ms(), 6 + 1.5);
   EXPECT_DOUBLE_EQ(simulate_plan(plan, times_with_exchange(5, 1)).end_ms(), 4 + 2 * 5);
   EXPECT_DOUBLE_EQ(simulate_plan(plan, times_with_exchange(1.5, 0)).end_ms(), 6 + 2 * 1.5);

@@ -1,6 +1,6 @@
 // Chen et al. 2016, "Training deep nets with sublinear memory cost": a net of n blocks that keeps the input
 // of every segment of k blocks, and runs a segment again for its backward, stores k + n / k. Here in bytes:
-// an input a segment, and what backward needs of the k blocks of one.
+// one input per segment, and the tapes of the k blocks of one segment.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -28,11 +28,11 @@ TEST(Recompute, StoredActivationsFollowSegmentLengthAndNumber) {
   const std::int64_t input_bytes = std::int64_t{4} * 64 * 128 * 4;
   EXPECT_EQ(activations(kLayers, 0) - activations(1, 0), (kLayers - 1) * block_bytes);
   EXPECT_GT(block_bytes, 10 * input_bytes);
-  // Units are the embedding, the blocks and the head. The last segment, with the head in it, is not run
-  // again: its blocks are kept from the forward on, while every segment before it has its input kept.
+  // Units are the embedding, the blocks and the head. The last segment, which contains the head, does not run
+  // again: its blocks are kept from the forward on. Every earlier segment has its input kept.
   const auto law = [&](std::int64_t k) {
     const std::int64_t segments = (kLayers + 2 + k - 1) / k;
-    return std::pair{k, segments - 1};  // tapes of blocks, kept inputs: the first segment's has no bytes
+    return std::pair{k, segments - 1};  // tapes of blocks, kept inputs: the first input has no bytes
   };
   const std::int64_t base = activations(kLayers, 4);
   for (const int k : {2, 3, 4, 6, 8, 12}) {

@@ -30,7 +30,7 @@ std::int64_t largest_peak(const PlannedJob& job) {
   return predict_largest_step(job.blocks, job.options, job.sample, job.num_ranks).memory.peak_total;
 }
 
-/// The job of small_job() with a change.
+/// The predicted peak of `job` after `edit`.
 template <typename Edit>
 std::int64_t peak_with(PlannedJob job, const Edit& edit) {
   edit(job);
@@ -42,8 +42,8 @@ struct Tried {
   std::int64_t peak = 0;
 };
 
-// Every layout in the order of remedies, each predicted whole: what the search must agree with. Of a model
-// that is not recomputed: segments of all lengths.
+// Every layout in the order of remedies, each predicted completely, as a reference for the search. For a
+// model that is not recomputed: segments of all lengths.
 std::vector<Tried> try_all(const PlannedJob& job) {
   const int stages = job.options.layout.pipeline;
   const std::int64_t batch = job.options.global_batch;
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
              .layout = {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Not only doubled: of twelve samples three, six and twelve ranks take equal parts.
+// Not only doubled: three, six and twelve ranks share twelve samples equally.
 TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   PlannedJob job = small_job(2);
   job.options.layout.zero = ZeroStage::kParameters;
@@ -138,7 +138,7 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   }
 }
 
-// Before anything is run again.
+// `sequence` comes before recompute.
 TEST(RemedySearch, TensorRanksShareTheSequence) {
   PlannedJob job =
       job_of({.layers = 4, .hidden = 16, .heads = 4, .vocab = 40, .seq_len = 64, .tensor_chunks = 4}, 2, 2);
@@ -149,7 +149,7 @@ TEST(RemedySearch, TensorRanksShareTheSequence) {
   ASSERT_TRUE(found);
   EXPECT_EQ(to_text(found->changes), "sequence = true");
   EXPECT_EQ(found->peak_bytes, limit);
-  // 62 tokens are not four equal parts.
+  // 62 tokens cannot be divided into four equal parts.
   PlannedJob odd = job;
   odd.sample = {.input = {62}, .target = {62}};
   const auto otherwise = find_remedy(odd, limit);
@@ -157,7 +157,7 @@ TEST(RemedySearch, TensorRanksShareTheSequence) {
   EXPECT_FALSE(otherwise->job.options.layout.sequence);
 }
 
-// One sample: what a rank cannot hold, tensor ranks share where the model has chunks.
+// With one sample, tensor ranks share a model in chunks that does not fit on one rank.
 TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   PlannedJob job =
       job_of({.layers = 4, .hidden = 64, .heads = 4, .vocab = 40, .seq_len = 4, .tensor_chunks = 4}, 1, 1);
@@ -171,7 +171,7 @@ TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   EXPECT_THAT(found->changes, ElementsAre(Change{Field::kTensor, 4}, Change{Field::kNumRanks, 4}));
   EXPECT_EQ(found->peak_bytes, limit);
   EXPECT_EQ(to_text(found->changes), "tensor = 4 and 4 ranks");
-  // With as many ranks as there are, too.
+  // Also with the number of ranks that the job has.
   job.num_ranks = 4;
   job.options.layout.tensor = 2;
   job.options.global_batch = 2;
@@ -190,7 +190,7 @@ TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   EXPECT_FALSE(find_remedy(job, limit));
 }
 
-// Of 132 blocks segments of 3 need less than those of any power of two.
+// With 132 blocks, segments of 3 need less than any power of two.
 TEST(RemedySearch, RecomputeTriesSegmentsOfManyLengths) {
   const PlannedJob job =
       job_of({.layers = 130, .hidden = 32, .heads = 1, .vocab = 16, .seq_len = 4096}, 1, 1);
@@ -203,7 +203,7 @@ TEST(RemedySearch, RecomputeTriesSegmentsOfManyLengths) {
   EXPECT_THAT(found->changes, ElementsAre(Change{Field::kRecomputeEvery, 3}));
 }
 
-// A large head beside small blocks: only a segment of all the others leaves it alone.
+// A large head beside small blocks: only a segment of all the others separates it.
 TEST(RemedySearch, RecomputeTriesOneSegmentOfAllButTheLastBlock) {
   const PlannedJob job = job_of({.layers = 6, .hidden = 16, .heads = 1, .vocab = 32768, .seq_len = 64}, 1, 1);
   const std::int64_t limit = peak_with(job, [](PlannedJob& j) { j.options.layout.recompute_every = 7; });
@@ -227,7 +227,7 @@ TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
   EXPECT_EQ(found->peak_bytes, limit);
 }
 
-// What saves more bytes is given up last.
+// The choice that saves more bytes is given up last.
 TEST(RemedySearch, ParametersNeedNotBeKeptGathered) {
   PlannedJob job = small_job(2);
   job.options.global_batch = 16;
@@ -253,7 +253,7 @@ TEST(RemedySearch, ParametersNeedNotBeKeptGathered) {
   EXPECT_THAT(changes_within(neither), ElementsAre(gradients, Change{Field::kKeepGathered, 0}));
 }
 
-// Only waiting for data may grow: before anything else of the job is changed.
+// It only makes data waits longer, so it comes before any other change.
 TEST(RemedySearch, ASmallerDataCacheComesFirst) {
   PlannedJob job = small_job();
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -267,12 +267,12 @@ TEST(RemedySearch, ASmallerDataCacheComesFirst) {
   }
 }
 
-// More than a thousand layouts, steps of up to a thousand micro-batches of 13e9 parameters.
+// More than a thousand layouts, with steps of up to a thousand micro-batches of 13e9 parameters.
 TEST(RemedySearch, LargeJobsTakeSeconds) {
   PlannedJob job = job_of(gpt_config_for_size("13b"), 1024, 16);
   job.options.precision = Precision(PrecisionMode::kBf16);
   for (const std::int64_t gib : {2, 30, 300, 400, 500, 600}) {
-    [[maybe_unused]] const std::clock_t start = std::clock();  // of this process: the machine may be busy
+    [[maybe_unused]] const std::clock_t start = std::clock();  // CPU time: the machine may be busy
     const auto found = find_remedy(job, gib << 30);
     EXPECT_EQ(found.has_value(), gib > 2);
     if (!found) {

@@ -31,7 +31,7 @@ TEST(Roofline, CountsAProductByHand) {
   const MatmulArgs args{.a = view({4, 8}), .b = view({8, 16}), .d = view({4, 16}), .bias = view({16})};
   EXPECT_EQ(cost_of(args),
             (OpCost{2.0 * (4 * 8 + 8 * 16 + 16 + 4 * 16), 2.0 * 4 * 8 * 16, Arithmetic::kSixteenBit}));
-  // A weight gradient, fp32, that is added to: read and written.
+  // A weight gradient, fp32, that is accumulated: read and written.
   const MatmulArgs gradient{.a = view({4, 8}),
                             .b = view({4, 16}),
                             .d = view({8, 16}, DType::kFloat32),
@@ -69,7 +69,7 @@ TEST(Roofline, CountsAConvolutionByHand) {
 
 TEST(Roofline, CountsAttentionByHand) {
   const auto qkv = view({2, 16, 24}), out = view({2, 16, 8}), lse = view({2, 2, 16}, DType::kFloat32);
-  const double product = 2.0 * 2 * 16 * 16 * 8;  // of scores, all heads and samples, whole
+  const double product = 2.0 * 2 * 16 * 16 * 8;  // product of scores, all heads and samples, not causal
   const double bytes = 2.0 * 2 * 16 * (24 + 8) + 4.0 * 2 * 2 * 16;
   EXPECT_EQ(cost_of(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = 2}),
             (OpCost{bytes, 2 * product / 2, Arithmetic::kSixteenBit}));
@@ -97,7 +97,7 @@ TEST(Roofline, CountsFp32AttentionAsThreeProductsOfTf32) {
 }
 
 TEST(Roofline, CountsWhatMemoryAloneLimits) {
-  // Statistics first: twice.
+  // Reads x twice, because statistics come first.
   const auto x = view({8, 4});
   EXPECT_EQ(cost_of(BatchNormFwdArgs{.x = x, .y = x}), (OpCost{3.0 * 2 * 8 * 4}));
   // The rows of 6 tokens of a table of 1000.
@@ -140,7 +140,7 @@ TEST(Roofline, OfAStepCountsEachBlockOnceAndSumsItsRows) {
     }
   }
   EXPECT_NEAR(roofline.seconds(kCards[0]), rows, 1e-12 * rows);
-  // Six samples; backward of products is twice their forward, that of attention five halves.
+  // Six samples. Backward of products is twice their forward, and backward of attention five halves.
   double work = 0;
   for (const double operations : count_block_work(*job.blocks, job.sample)) work += 6 * operations;
   EXPECT_DOUBLE_EQ(forward, work);
@@ -148,7 +148,7 @@ TEST(Roofline, OfAStepCountsEachBlockOnceAndSumsItsRows) {
   EXPECT_DOUBLE_EQ(roofline.cost().operations, 3 * work + attention / 2);
 }
 
-// Gaps between small parameters are zeroed by one call a block, at the cost of little more than their bytes.
+// Gaps between small parameters are zeroed by one call per block, which costs little more than their bytes.
 TEST(Roofline, ABlocksGapsAreFilledAtOnce) {
   std::map<int, int> fills;
   for (const OpCall& call : record_step(gpt_job()).calls) {
@@ -160,7 +160,7 @@ TEST(Roofline, ABlocksGapsAreFilledAtOnce) {
 }
 
 TEST(Roofline, ACallOfTheTableIsBoundWhole) {
-  // Memory of meta faults when it is touched: what visit_views() leaves out would end the test.
+  // Touching meta memory faults, so a view that visit_views() leaves out would crash the test.
   const PlannedJob gpt = gpt_job();
   const LlamaConfig llama{.layers = 1, .hidden = 32, .heads = 4, .kv_heads = 2, .vocab = 64, .seq_len = 8};
   PlannedJob llama_job{

@@ -1,9 +1,9 @@
 // Korthikanti et al. 2022, "Reducing activation recomputation in large transformer models", table 2: bytes of
-// activations a layer, in 16 bits, without attention's [T, T]. Of s tokens, b samples, h columns and t tensor
-// ranks 34 sbh for one rank, sbh (10 + 24 / t) with tensor parallelism, 34 sbh / t with the sequence shared,
-// and 2 sbh / t where all of it is recomputed. Of each, 2 sbh (of a shared sequence 2 sbh / t) are masks of
-// dropout, which are drawn again here. Beyond the formula, norms keep two floats a token, and attention one
-// a token and head.
+// activations per layer, in 16 bits, without attention's [T, T]. For s tokens, b samples, h columns and t
+// tensor ranks: 34 sbh for one rank, sbh (10 + 24 / t) with tensor parallelism, 34 sbh / t with a shared
+// sequence, and 2 sbh / t with full recompute. Each contains 2 sbh (with a shared sequence 2 sbh / t) for
+// dropout masks, which are drawn again here. Beyond the formula, norms keep two floats per token, and
+// attention one per token and head.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct LayoutCase {
   int recompute_every = 0;
 };
 
-// Of the peak, which a rank comes to with all layers' activations alive.
+// At the peak, which a rank reaches with all layers' activations alive.
 std::int64_t bytes_a_layer(const LayoutCase& layout) {
   const auto activations = [&](std::int64_t layers) {
     const GptConfig config{.layers = layers,

@@ -79,13 +79,13 @@ TEST(StageCut, LeavesRefusedRangesOut) {
             (std::vector<int>{2, 2}));
 }
 
-// Every cut, by its boundaries in ascending order; the same measures as cut_evenly promises.
+// Enumerates every cut, by ascending boundaries, with the measures that cut_evenly documents.
 std::optional<StageMap> best_of_all(const std::vector<double>& costs, int pipeline,
                                     const RangeRefused& refused) {
   const int n = static_cast<int>(costs.size());
   std::optional<StageMap> best;
   std::tuple<double, double> best_measure;
-  std::vector<int> inner(static_cast<std::size_t>(n) - 1, 0);  // which blocks begin a stage
+  std::vector<int> inner(static_cast<std::size_t>(n) - 1, 0);  // blocks that begin a stage
   std::fill_n(inner.begin(), pipeline - 1, 1);
   do {
     StageMap cut{.pipeline = pipeline, .bounds = {0}};

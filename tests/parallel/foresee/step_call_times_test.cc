@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// Every kernel and size that the meta device records has a time, and no other.
+// Exactly the kernels and sizes that the meta device records have times.
 TEST(StepCallTimes, AreThoseOfTheStepsCalls) {
   const GptConfig config{.layers = 2, .hidden = 32, .heads = 4, .vocab = 128, .seq_len = 16};
   PlannedJob job{.blocks = std::make_shared<const BlockList>(build_gpt(config)),

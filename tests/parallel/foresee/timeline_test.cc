@@ -36,7 +36,7 @@ TEST(Timeline, OfASimulation) {
     ++sends;
     EXPECT_EQ(span.end_ms - span.start_ms, 0.25);
   }
-  EXPECT_EQ(sends, 2 * 3 * 4);  // three boundaries, there and back, four micro-batches
+  EXPECT_EQ(sends, 2 * 3 * 4);  // three boundaries, both directions, four micro-batches
   EXPECT_EQ(timeline.spans[0].label, "Forward unit 0 (block) micro-batch 0");
   EXPECT_EQ(timeline.spans[1].label, "SendActivation unit 0 (block) micro-batch 0 peer 1");
   EXPECT_EQ(timeline.spans.back().chunk, 0);

@@ -1,6 +1,6 @@
-// Bytes sent against Rajbhandari et al. 2020, section 7: 2 psi a step and rank for stages 0 to 2, 3 psi for
-// stage 3, times (N - 1) / N, where psi counts the padding that travels. The scalars beside it, partial norms
-// and losses, are accounted for on their own. Exact for one micro-batch a rank.
+// Bytes sent against Rajbhandari et al. 2020, section 7: 2 psi per step and rank for stages 0 to 2, 3 psi for
+// stage 3, times (N - 1) / N. psi includes the padding that travels. Scalars, partial norms and losses are
+// counted separately. Exact for one micro-batch per rank.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ StepPrediction predict(const GptConfig& config, const EngineOptions& options, in
   return predict_step(blocks, options, {.input = tokens, .target = tokens}, ranks, 0);
 }
 
-// Elements of all groups as they travel.
+// Elements of all groups, with the padding that travels.
 std::int64_t padded_elems(const ModelLayout& layout, int ranks) {
   return std::accumulate(layout.groups.begin(), layout.groups.end(), std::int64_t{0},
                          [&](std::int64_t sum, const ParamGroup& group) {
@@ -39,12 +39,12 @@ std::int64_t padded_elems(const ModelLayout& layout, int ranks) {
                          });
 }
 
-// Sent by a rank that holds one of N pieces of `bytes` and gives it, or gets it, from all others.
+// Bytes sent by a rank that exchanges one of N pieces of `bytes` with all others.
 std::int64_t share(std::int64_t bytes, int ranks) {
   return bytes / ranks * (ranks - 1);
 }
 
-// Norm partials travel where gradients are sharded: a number a norm block. The losses always.
+// Norm partials travel if gradients are sharded: one number per norm block. Losses always travel.
 std::int64_t scalar_bytes(std::int64_t elems, int ranks, int zero, int per_rank) {
   const std::int64_t norms = zero > 0 ? share(4 * elems / kNormBlock, ranks) : 0;
   return norms + share(std::int64_t{4} * ranks * per_rank, ranks);
@@ -77,7 +77,7 @@ TEST(Traffic, IsSplitByKindOfCallAndByAction) {
   for (const int zero : {0, 1, 2, 3}) {
     const StepPrediction predicted = predict(config, options_for(ranks, zero), ranks);
     const auto by = [&](CallKind kind) { return predicted.sent_by_call[static_cast<std::size_t>(kind)]; };
-    EXPECT_EQ(by(CallKind::kAllToAll), once) << zero;  // gradients, added in order where they arrive
+    EXPECT_EQ(by(CallKind::kAllToAll), once) << zero;  // gradients, added in order on arrival
     EXPECT_EQ(by(CallKind::kAllGather),
               (zero == 3 ? 2 : 1) * once + scalar_bytes(padded_elems(layout, ranks), ranks, zero, 1));
     EXPECT_EQ(by(CallKind::kAllToAll) + by(CallKind::kAllGather), predicted.sent_bytes);
@@ -91,7 +91,7 @@ TEST(Traffic, IsSplitByKindOfCallAndByAction) {
   }
 }
 
-// Prefetch moves gathers forward and adds none; recompute keeps what it gathered until its backward.
+// Prefetch only moves gathers forward; recompute keeps gathered parameters until its backward.
 TEST(Traffic, PrefetchAndRecomputeSendNothingMore) {
   const GptConfig config = model(/*tied=*/false);
   EngineOptions options = options_for(4, 3);
@@ -105,8 +105,8 @@ TEST(Traffic, PrefetchAndRecomputeSendNothingMore) {
   }
 }
 
-// A gradient of a tied parameter is exchanged for each use, and gathered once, as the sum; stage 3 gathers
-// the parameter for each use, where prefetch lets two uses overlap, once for both.
+// The gradient of a tied parameter is exchanged for each use, and its sum is gathered once. Stage 3 gathers
+// the parameter for each use; if prefetch makes two uses overlap, once for both.
 TEST(Traffic, EachUseOfATiedParameterIsExchangedApart) {
   const GptConfig config = model(/*tied=*/true);
   const ModelLayout layout = make_layout(build_gpt(config));
@@ -122,8 +122,8 @@ TEST(Traffic, EachUseOfATiedParameterIsExchangedApart) {
   }
 }
 
-// With m micro-batches a rank: stages 0 and 1 reduce once; stages 2 and 3 reduce every one, unless told to
-// keep whole gradients; stage 3 gathers for every forward and backward, unless told to keep what it gathered.
+// With m micro-batches per rank, stages 0 and 1 reduce once. Stages 2 and 3 reduce every one, unless they
+// keep whole gradients. Stage 3 gathers for every forward and backward, unless it keeps gathered parameters.
 TEST(Traffic, OfAccumulation) {
   const GptConfig config = model(/*tied=*/false);
   const ModelLayout layout = make_layout(build_gpt(config));
@@ -150,8 +150,8 @@ TEST(Traffic, OfAccumulation) {
   }
 }
 
-// Parameters that are kept gathered are gathered once for all uses of a tied parameter; one micro-batch is
-// gathered once, not twice.
+// Parameters that are kept gathered are gathered once for all uses of a tied parameter. With one micro-batch
+// they are gathered once, not twice.
 TEST(Traffic, OfParametersThatAreKeptGathered) {
   const GptConfig config = model(/*tied=*/true);
   const ModelLayout layout = make_layout(build_gpt(config));

@@ -1,7 +1,7 @@
-// Memory of the model's state against the formulas of Rajbhandari et al. 2020, "ZeRO", section 3 and table 1:
-// Adam, K = 12 bytes of fp32 master and moments a parameter, 16-bit working copies, and G bytes a gradient.
-// With psi parameters on N ranks: none (14 + G) psi, stage 1 (2 + G) psi + 12 psi / N, stage 2 2 psi + (12 +
-// G) psi / N, stage 3 (14 + G) psi / N. The paper has G = 2; fp32 gradients have G = 4.
+// Memory of the model's state against the formulas of Rajbhandari et al. 2020, "ZeRO", section 3 and table 1.
+// Adam has K = 12 bytes of fp32 master and moments per parameter, 16-bit working copies, and G bytes per
+// gradient. With psi parameters on N ranks: none (14 + G) psi, stage 1 (2 + G) psi + 12 psi / N, stage 2 2
+// psi + (12 + G) psi / N, stage 3 (14 + G) psi / N. The paper has G = 2; fp32 gradients have G = 4.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -22,8 +22,8 @@ struct StateBytes {
   std::int64_t total() const { return parameters + gradients + optimizer; }
 };
 
-// The bytes that a rank keeps between the last backward and the update of a step of one micro-batch a rank:
-// the store and the accumulator alone, on the meta device, without activations.
+// The bytes that a rank keeps between the last backward and the update of a step with one micro-batch per
+// rank: only the store and the accumulator, on the meta device, without activations.
 StateBytes measured(const BlockList& blocks, const ModelLayout& layout, ZeroStage zero, int ranks,
                     DType grad) {
   const Context ctx = Context::create({DeviceType::kMeta}, 1);
@@ -51,7 +51,7 @@ StateBytes measured(const BlockList& blocks, const ModelLayout& layout, ZeroStag
           alive[MemoryCategory::kOptimizer]};
 }
 
-// Bytes a parameter of each kind that are whole on every rank and that are cut into N pieces.
+// Bytes per parameter of each kind: whole on every rank, or cut into N pieces.
 StateBytes formula(ZeroStage zero, int ranks, std::int64_t psi, DType grad) {
   const std::int64_t piece = psi / ranks;
   const bool cut_optimizer = zero >= ZeroStage::kOptimizer;
@@ -62,7 +62,7 @@ StateBytes formula(ZeroStage zero, int ranks, std::int64_t psi, DType grad) {
           .optimizer = 8 * (cut_optimizer ? piece : psi)};
 }
 
-// Elements with the gaps that align parameters to norm blocks, and the ends that make N equal pieces.
+// Elements with the gaps that align parameters to norm blocks, and the padding that makes N equal pieces.
 std::int64_t padded_elems(const ModelLayout& layout, int ranks) {
   return std::accumulate(layout.groups.begin(), layout.groups.end(), std::int64_t{0},
                          [&](std::int64_t sum, const ParamGroup& group) {
@@ -73,7 +73,7 @@ std::int64_t padded_elems(const ModelLayout& layout, int ranks) {
 constexpr ZeroStage kStages[] = {ZeroStage::kNone, ZeroStage::kOptimizer, ZeroStage::kGradients,
                                  ZeroStage::kParameters};
 
-// A number a norm block, of all ranks, in one allocation.
+// One number per norm block of all ranks, in one allocation.
 std::int64_t norm_bytes(std::int64_t elems) {
   const auto alignment = static_cast<std::int64_t>(Allocator::kAlignment);
   return (4 * elems / kNormBlock + alignment - 1) / alignment * alignment;
@@ -87,7 +87,7 @@ TEST_P(ZeroFormulas, StateBytesAreThoseOfThePaperAndPadding) {
   const ModelLayout layout = make_layout(blocks);
   for (const int ranks : {1, 2, 4, 8, 64}) {
     for (const ZeroStage zero : kStages) {
-      // Without sharding only the exchange pads: the gradient is whole pieces, the parameters are not.
+      // Without sharding only the exchange pads: gradients are whole pieces, parameters are not padded.
       const std::int64_t padded = padded_elems(layout, ranks);
       const std::int64_t unpadded = zero == ZeroStage::kNone ? padded_elems(layout, 1) : padded;
       const StateBytes got = measured(blocks, layout, zero, ranks, GetParam());
@@ -114,9 +114,9 @@ TEST_P(ZeroFormulas, HoldForMergedGroups) {
   }
 }
 
-// With 2^k micro-batches a rank, the state at the update is the table's, whatever is kept over the step:
-// whole gradients, k sums of G psi when the last micro-batch runs; gathered parameters, 2 psi, from the end
-// of the first forward on.
+// With 2^k micro-batches per rank, the state at the update is the table's, with additional kept state: with
+// whole gradients, k sums of G psi when the last micro-batch runs; with gathered parameters, 2 psi from the
+// end of the first forward on.
 TEST_P(ZeroFormulas, HoldForWhatIsKeptOverMicroBatches) {
   const auto blocks = std::make_shared<const BlockList>(
       build_gpt({.layers = 3, .hidden = 160, .heads = 4, .vocab = 1013, .seq_len = 48, .tied = false}));
@@ -144,7 +144,7 @@ TEST_P(ZeroFormulas, HoldForWhatIsKeptOverMicroBatches) {
       const MemoryCounts update = step.update().alive, last = forward_of_last(head);
       EXPECT_EQ(update[MemoryCategory::kParameters], state.parameters);
       EXPECT_EQ(update[MemoryCategory::kGradients], state.gradients);
-      if (!unsharded) continue;  // the last exchanges of the micro-batch before are under way
+      if (!unsharded) continue;  // the last exchanges of the previous micro-batch are in flight
       const std::int64_t of_head = Sharding{ranks, 0}.padded(layout.groups.back().num_elems);
       EXPECT_EQ(last[MemoryCategory::kCommunication] - norm_bytes(psi), 2 * (kept ? psi : of_head)) << kept;
       EXPECT_EQ(last[MemoryCategory::kGradients], size_bytes(GetParam()) * k * psi);

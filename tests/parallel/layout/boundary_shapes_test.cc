@@ -15,8 +15,7 @@ using ::testing::HasSubstr;
 
 enum class Reads { kByDevice, kData, kView };
 
-// Looks at its first element, as code of an embedding program may: on every device, or where there are
-// values.
+// Reads its first element, as code of an embedding program may: on every device, or only if there are values.
 class FirstElementBlock final : public Block {
  public:
   FirstElementBlock(std::string name, Reads reads) : Block(std::move(name)), reads_(reads) {}

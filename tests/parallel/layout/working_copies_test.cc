@@ -1,4 +1,4 @@
-// 16-bit working copies beside a center: see [Note: centered working copies].
+// 16-bit working copies with a center: see [Note: centered working copies].
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,8 +21,8 @@ const ParamSlot& slot_of(const Engine& engine, const ParamUse& use) {
       .slots[static_cast<std::size_t>(use.slot)];
 }
 
-// A gain's working copy is the master minus 1, to the eight bits that bf16 has; the largest difference is
-// `update`. Collective.
+// A gain's working copy is the master minus 1, to the eight bits of bf16; the largest difference is `update`.
+// Collective.
 void check_gain(Engine& engine, const ParamUse& use, float update) {
   const ParamSlot& slot = slot_of(engine, use);
   const Tensor master = engine.parameters().whole(use.group, engine.parameters().master(use.group));
@@ -37,7 +37,7 @@ void check_gain(Engine& engine, const ParamUse& use, float update) {
   EXPECT_NEAR(largest, update, 0.1f * update) << slot.name;
 }
 
-// Of all gains, and that nothing else has a center.
+// Checks all gains, and that no other parameter has a center.
 void check_gains(Engine& engine, float update) {
   int gains = 0;
   for (const std::vector<ParamUse>& uses : engine.layout().uses) {
@@ -53,7 +53,8 @@ void check_gains(Engine& engine, float update) {
   EXPECT_EQ(gains, 5);
 }
 
-// In bf16 an update of 1e-3 would leave a gain of 1 as it is. The ranks that do not own it see it, too.
+// In bf16 without a center, an update of 1e-3 would not change a gain of 1. Ranks that do not own the gain
+// see it, too.
 TEST(WorkingCopies, FollowSmallUpdatesOfGains) {
   const GptConfig config = testing::tiny_gpt_config();
   for (const PrecisionMode mode : {PrecisionMode::kFp16, PrecisionMode::kBf16}) {
@@ -64,7 +65,7 @@ TEST(WorkingCopies, FollowSmallUpdatesOfGains) {
         check_gains(engine, 0.0f);
         engine.step(testing::token_source(config.vocab, config.seq_len, 0), kGlobalBatch * config.seq_len,
                     1e-3);
-        check_gains(engine, 1e-3f);  // Adam's first update is of the size of the learning rate
+        check_gains(engine, 1e-3f);  // Adam's first update has the size of the learning rate
         engine.parameters().settle();
         engine.parameters().refresh_working();
         check_gains(engine, 1e-3f);

@@ -1,5 +1,4 @@
-// Plans of pipelines: those of the planner are valid, whatever the configuration, and end when they are
-// played.
+// Plans of pipelines: the planner's plans are valid for every configuration, and complete when played.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,12 +23,12 @@ int draw(Random& random, int least, int most) {
   return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
 }
 
-// Small numbers more often than large ones, as plans grow with their product.
+// Draws small numbers more often than large ones, because plans grow with their product.
 int draw_small(Random& random, int most) {
   return draw(random, 1, draw(random, 1, most));
 }
 
-// Of one chunk a rank.
+// For one chunk per rank.
 PipelineSchedule draw_schedule(Random& random) {
   using enum PipelineSchedule;
   return std::array{kGpipe, kOneForwardOneBackward,
@@ -143,7 +142,7 @@ TEST(PipelinePlan, AHundredRandomConfigurationsEnd) {
   }
 }
 
-// From its Forward until nothing of it is left: of the first unit of each stage.
+// A micro-batch is alive from its Forward until nothing of it remains, for the first unit of each stage.
 std::vector<int> most_alive(const StepPlan& plan) {
   std::vector<int> most;
   for (int s = 0; s < plan.mesh.size(Axis::kPipeline); ++s) {

@@ -102,7 +102,7 @@ void expect_micro_batch_order(const std::vector<PipelineTask>& tasks) {
   }
 }
 
-/// Every stage runs every micro-batch once forward and once wholly backward, on its rank.
+/// Every stage runs every micro-batch once forward and once completely backward, on its rank.
 void expect_whole(const Tasks& tasks, int num_stages, int micro_batches) {
   std::map<std::tuple<Kind, int, int>, int> times;  // (kind, chunk, micro-batch)
   for (std::size_t rank = 0; rank < tasks.size(); ++rank) {
@@ -140,13 +140,13 @@ TEST(PipelineSchedule, RandomSchedulesAreWholeAndNeverBlock) {
     expect_whole(tasks, p * v, m);
     for (const auto& list : tasks) expect_micro_batch_order(list);
     const Traffic traffic = traffic_of(tasks, p * v);
-    ASSERT_EQ(traffic.sent, traffic.received);  // so that messages need no tag but their kind
+    ASSERT_EQ(traffic.sent, traffic.received);  // so messages need no tag but their kind
     const StageCounts counts{.num_units = p * v, .pipeline = p, .chunks = v};
     if (p == 1) continue;  // a plan of one stage has no schedule
     const StepPlan plan =
         plan_training_step(p * v, {{Axis::kPipeline, p}}, {.global_batch = m},
                            {.layout = {.schedule = schedule}, .stages = StageMap::even(counts)});
-    ASSERT_NO_THROW(simulate_plan(plan, times));  // blocks
+    ASSERT_NO_THROW(simulate_plan(plan, times));  // throws if the plan blocks
   }
 }
 

@@ -1,7 +1,7 @@
-// Every single change of a plan is rejected by the validator, or does no harm: it is played, and ends with
-// the same bits. From the environment: TRIREME_MUTATION_PLAYS, how many accepted swaps of a layout are played
-// (all of every other change is); TRIREME_MUTATION_LAYOUTS, how many random layouts come on top;
-// TRIREME_TEST_SEED, which.
+// Every single change of a plan is rejected by the validator, or is harmless: it is played, and ends with the
+// same bits. Environment variables: TRIREME_MUTATION_PLAYS sets how many accepted swaps of a layout are
+// played (all other accepted changes are played), TRIREME_MUTATION_LAYOUTS the number of additional random
+// layouts, and TRIREME_TEST_SEED their seed.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using testing::PlayedPlan;
 constexpr int kChildren = 2;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kDefaultPlays = 2;
-constexpr std::size_t kEveryLayout = 8;  // one of so many
+constexpr std::size_t kEveryLayout = 8;  // one in this number of layouts
 constexpr std::size_t kEveryHarmed = 32;
 #else
 constexpr std::uint64_t kDefaultPlays = 40;
@@ -47,7 +47,7 @@ struct Count {
   int layouts = 0, tried = 0, rejected = 0, harmless = 0, harmless_swaps = 0, not_played = 0;
 };
 
-// Verdicts of a mutation, but for what did harm.
+// Verdicts of a mutation without harm.
 constexpr const char* kRejected = "rejected";
 constexpr const char* kHarmless = "harmless";
 constexpr const char* kNotPlayed = "not played";
@@ -60,7 +60,7 @@ std::string to_string(const testing::Bits& bits, const testing::Bits& wanted) {
   return text.substr(0, 200);
 }
 
-// Plays a changed plan, whatever the validator says.
+// Plays a changed plan, regardless of the validator.
 std::string play(const LayoutPlayer& player, const StepPlan& mutant) {
   try {
     const testing::Bits bits = player.play(mutant);
@@ -150,15 +150,14 @@ TEST(PlanMutationPlays, AChangedStepOfTensorRanksIsRejectedOrHarmless) {
   EXPECT_EQ(count.tried, count.rejected + count.harmless);
 }
 
-// Whether an action that is left out changes memory alone, or of many ranks one that has but padding to
-// update.
+// True if leaving out an action changes only memory, or affects only padding on some rank.
 bool may_be_missing(const Action& action, const testing::MutatedLayout& layout) {
   return action.kind == ActionKind::kRelease ||
          (action.kind == ActionKind::kReduceGrad && layout.in.data == 1) ||
          (action.kind == ActionKind::kOptimStep && layout.in.data > 2);
 }
 
-// Else that nothing is found would say nothing.
+// Shows that the play detects harm; otherwise finding none would prove nothing.
 TEST(PlanMutationPlays, ShowTheHarmOfWhatTheValidatorRejects) {
   const auto layouts = testing::mutated_layouts();
   for (std::size_t i = 0; i < layouts.size(); i += kEveryHarmed) {

@@ -1,5 +1,4 @@
-// Of what the planner writes no action of any rank is superfluous, and the validator knows: every plan that
-// lacks one is rejected.
+// The planner's plans contain no superfluous action: the validator rejects every plan that lacks one.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -186,8 +185,8 @@ TEST(PlanMutations, NoActionOfAnEvaluationOfAveragesCanBeLeftOut) {
                                          kGatherUpdatedInHost, kSendTiedParameters, kRecvTiedParameters}));
 }
 
-// Moved to another place, an action of the swaps is rejected, or still between the same neighbours that it
-// needs: a forward never sees half of the averages, nor an update half of the parameters.
+// An action of the swaps that moves elsewhere is rejected, or stays between the neighbours that it needs: a
+// forward never sees half of the averages, nor an update half of the parameters.
 TEST(PlanMutations, SwapsDoNotMoveIntoAnEvaluation) {
   const Case c{.zero = 1, .stages = 2, .data = 2, .tied = true};
   const StepPlan whole = c.evaluation(true);

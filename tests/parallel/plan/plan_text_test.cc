@@ -32,7 +32,7 @@ TEST(PlanText, ShowsEqualRanksOnce) {
             "  OptimStep unit 1 (head)\n");
 }
 
-// What differs between ZeRO stages is what data ranks exchange.
+// ZeRO stages differ in the exchanges of data ranks.
 TEST(PlanText, EveryZeroStageHasAPlanOfItsOwn) {
   const BatchLayout batch{.global_batch = 4, .micro_batch = 1, .data_ranks = 2};
   BatchLayout strided = batch;

@@ -15,8 +15,8 @@ namespace {
 using enum ActionKind;
 using enum PipelineSchedule;
 
-// Two ranks, one unit each, one micro-batch: what a pipeline of two stages says to each other. Nothing
-// reduces its gradients, so it is no whole step; the tests look at what goes wrong before that.
+// Two ranks, one unit each, one micro-batch: the messages of a pipeline of two stages. It is not a whole
+// step, because nothing reduces its gradients; the tests check errors before that point.
 StepPlan two_stages() {
   StepPlan plan{.mesh = {{Axis::kPipeline, 2}}, .num_units = 2};
   plan.ranks.resize(2);
@@ -235,7 +235,7 @@ TEST(Validate, WhatIsKeptGatheredIsGatheredOnce) {
   }
 }
 
-// Units may share parameters: a Gather exchanges those alone that no gathered unit has.
+// Units may share parameters: a Gather exchanges only the groups that no gathered unit has.
 TEST(Validate, RanksThatGatherWithOthersGathered) {
   const PlanOptions options{
       .layout = {.zero = ZeroStage::kParameters, .accumulate_unsharded = true, .prefetch_depth = 2}};
@@ -345,7 +345,7 @@ TEST(Validate, ABackwardInTwoParts) {
   erase(plan, 1, gather);
   expect_error(plan,
                "(BackwardInput unit 3 micro-batch 0): uses the unit's parameters while they are released");
-  // The second does not: they are gathered for forwards and first parts alone.
+  // The second part does not: units are gathered only for forwards and first parts.
   EXPECT_EQ(std::count(actions.begin(), actions.end(), Action{kGather, 3}), 2 + 2);
 }
 

@@ -1,5 +1,5 @@
-// Keeping gradients or parameters over a step's micro-batches changes memory and traffic, as predicted, and
-// no bit; and which of both "auto" takes.
+// Keeping gradients or parameters over a step's micro-batches changes memory and traffic as predicted, and no
+// bit. Also tests the choice of "auto".
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -20,10 +20,10 @@ using testing::PipelineOutcome;
 
 constexpr std::int64_t kSteps = 2;
 
-// Eight blocks, so that there are four stages of two.
+// Eight blocks, for four stages of two.
 PipelineLayout small(PipelineLayout layout) {
   layout.gpt = {.layers = 6, .hidden = 8, .heads = 2, .vocab = 16, .seq_len = 4, .dropout = 0.1f};
-  layout.global_batch = 24;  // with two data ranks 6 micro-batches: 4 and 2
+  layout.global_batch = 24;  // two data ranks have 6 micro-batches: 4 and 2
   layout.micro_batch = 2;
   return layout;
 }
@@ -35,7 +35,7 @@ const PipelineOutcome& of_one_rank(bool tied) {
   return known[tied] = testing::train_and_evaluate(small({.tied = tied}), kSteps);
 }
 
-// Trains on all ranks; each step must need and send what was predicted.
+// Trains on all ranks. The memory and traffic of each step must equal the prediction.
 PipelineOutcome train_as_predicted(const PipelineLayout& layout) {
   const auto blocks = std::make_shared<const BlockList>(build_gpt(layout.model()));
   const EngineOptions options = layout.options();
@@ -137,7 +137,7 @@ Job job_of(ZeroStage zero, int ranks, int micro_batches, PrecisionMode mode = Pr
           .ranks = ranks};
 }
 
-// Kept parameters first, as [Note: order of accumulation] says.
+// Kept parameters first, as in [Note: order of accumulation].
 constexpr std::tuple<bool, bool> kOrder[] = {{true, true}, {true, false}, {false, true}, {false, false}};
 
 TEST(Accumulation, EachChoiceInTheOrderSendsLessThanTheNext) {
@@ -176,7 +176,7 @@ TEST(Accumulation, AutoTakesTheFirstOfTheOrderThatFits) {
   EXPECT_EQ(job.choose(0), std::tuple(false, false));
   const std::int64_t plenty = std::int64_t{1} << 40;
   EXPECT_EQ(job.choose(plenty), std::tuple(true, true));
-  // A choice that is settled stays, fitting or not.
+  // A fixed choice stays, whether or not it fits.
   EXPECT_EQ(job.choose(plenty, {}, {"keep_gathered"}), std::tuple(false, true));
   EXPECT_EQ(job.choose(plenty, {}, {"accumulate_unsharded"}), std::tuple(true, false));
   EXPECT_EQ(job.choose(0, {.accumulate_unsharded = true}, {"accumulate_unsharded"}), std::tuple(false, true));
@@ -185,7 +185,7 @@ TEST(Accumulation, AutoTakesTheFirstOfTheOrderThatFits) {
             std::tuple(true, true));
 }
 
-// One micro-batch, one data rank, and stages that have no pieces of it, keep nothing.
+// With one micro-batch or one data rank, and at stages without pieces, nothing is kept.
 TEST(Accumulation, AutoKeepsNothingWhereNothingIsSaved) {
   const std::int64_t plenty = std::int64_t{1} << 40;
   EXPECT_EQ(job_of(ZeroStage::kParameters, 4, 1).choose(plenty), std::tuple(false, false));

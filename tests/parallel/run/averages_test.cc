@@ -1,5 +1,5 @@
-// Averages of the weights: what they are, what they take, that they are evaluated, saved and restored, and
-// that no layout changes them.
+// Averages of the weights: their values and memory, their evaluation, saving and restoring, and that no
+// layout changes them.
 #include <cmath>
 #include <numeric>
 
@@ -103,7 +103,7 @@ Evaluated train_and_evaluate_both(PipelineLayout layout, PrecisionMode mode) {
   return evaluated;
 }
 
-// The loss is that of an engine that has the averages for parameters; the run goes on as if nothing was.
+// The loss equals that of an engine with the averages as parameters, and the run continues unaffected.
 TEST(Averages, AreEvaluatedOnEveryLayout) {
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
     const TemporaryFolder folder;
@@ -132,7 +132,7 @@ TEST(Averages, AreEvaluatedOnEveryLayout) {
       const Evaluated evaluated = train_and_evaluate_both(layout, mode);
       EXPECT_NE(evaluated.parameters, evaluated.averages) << layout.to_string();
       EXPECT_EQ(evaluated.after, evaluated.before) << layout.to_string();
-      if (!layout.tied) continue;  // another model
+      if (!layout.tied) continue;  // untied: another model
       EXPECT_EQ(evaluated.averages, expected) << layout.to_string();
       EXPECT_EQ(evaluated.later, later) << layout.to_string();
     }
@@ -153,7 +153,7 @@ TEST(Averages, ResumeOnAnyOtherLayout) {
       if (step > 0) load_state(engine, folder.path(), StateParts::kAll);
       engine.set_steps_done(step);
       const StepResult last = train(engine, layout, step + 2);
-      comm->barrier();  // everybody has read before the files are replaced
+      comm->barrier();  // all ranks have read before the files are replaced
       save_state(engine, folder.path());
       const PipelineOutcome mine = outcome_of(engine, layout, last);
       if (comm->rank() == 0) outcome = mine;
@@ -165,7 +165,7 @@ TEST(Averages, ResumeOnAnyOtherLayout) {
   }
 }
 
-// A file of averages is a model of its own; without one they start from the parameters.
+// A file of averages is a complete model. Without such a file, averages start from the parameters.
 TEST(Averages, StartFromWhatIsLoaded) {
   const TemporaryFolder with, without;
   const PipelineLayout layout;

@@ -74,7 +74,7 @@ class BertLayouts : public ::testing::TestWithParam<PrecisionMode> {
   static RunOutcome run(const LayoutFamily& family, const RankedLayout& layout = {}) {
     return testing::run_family(family, GetParam(), layout,
                                [](const StepResult& result, std::int64_t targets) {
-                                 // The first scale is too large where few targets share the loss.
+                                 // The first scale is too large if few targets share the loss.
                                  EXPECT_EQ(result.skipped, !std::isfinite(result.grad_norm));
                                  EXPECT_TRUE(!result.skipped || GetParam() == PrecisionMode::kFp16);
                                  if (targets == 0) {

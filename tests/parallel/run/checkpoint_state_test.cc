@@ -71,10 +71,10 @@ TEST(CheckpointState, ContinuesBitIdenticallyOnAnotherNumberOfRanks) {
 
 struct InfiniteRun {
   std::uint64_t hash = 0;
-  std::int64_t non_finite = 0;  // parameters of rank 0's part
+  std::int64_t non_finite = 0;  // in rank 0's part
 };
 
-// As run(), with steps that make infinities and NaN of the state, and of what lies between parameters.
+// As run(), with steps that make the state, and the gaps between parameters, infinite or NaN.
 InfiniteRun run_to_infinity(int ranks, std::int64_t from, std::int64_t to,
                             const testing::TemporaryFolder& folder) {
   InfiniteRun outcome;
@@ -92,7 +92,7 @@ InfiniteRun run_to_infinity(int ranks, std::int64_t from, std::int64_t to,
       engine.step(testing::token_source(config.vocab, config.seq_len, step * kBatch), kBatch * config.seq_len,
                   3e38);
     }
-    comm->barrier();  // everybody has read before the files are replaced
+    comm->barrier();  // all ranks have read before the files are replaced
     if (to > from) save_state(engine, folder.path());
     const std::uint64_t hash = to > from ? engine.state_hash() : loaded;
     if (comm->rank() != 0) return;
@@ -152,7 +152,7 @@ TEST(CheckpointState, RefusesAnotherModel) {
                  "has no tensor 'momentum.embedding.tokens'");
 }
 
-// Writes a model's file with one number changed, and loads it on two ranks that each have half of the state.
+// Writes a model's file with one changed number, and loads it on two ranks that each have half of the state.
 std::string load_with(const ResNetConfig& config, const std::string& tensor, std::size_t at, float value) {
   const testing::TemporaryFolder folder;
   const EngineOptions sharded{
@@ -199,7 +199,7 @@ TEST(CheckpointState, RefusesNumbersThatNoModelHas) {
   EXPECT_NE(weight.find("changed: element 3 of tensor 'conv1.weight' is nan, which is no finite number"),
             std::string::npos)
       << weight;
-  // The last element of the last tensor, on whichever rank.
+  // The last element of the last tensor, on either rank.
   EXPECT_NE(load_with(config, "fc.bias", 4, -infinite).find("element 4 of tensor 'fc.bias' is -inf"),
             std::string::npos);
   EXPECT_NE(load_with(config, "bn1.running_mean", 0, infinite).find("'bn1.running_mean' is inf"),
@@ -228,7 +228,7 @@ EngineOptions tight(EngineOptions options, const GptConfig& gpt) {
   return options;
 }
 
-// Trains in the memory of a step or in any, and returns the bytes of the files that rank 0 saves.
+// Trains with a memory limit of one step, or without limit. Returns the bytes of the files that rank 0 saves.
 std::map<std::string, std::string> files_of(const MemoryCase& c, bool is_limited) {
   const testing::TemporaryFolder folder;
   std::map<std::string, std::string> files;

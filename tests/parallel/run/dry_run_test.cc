@@ -1,5 +1,5 @@
-// That a dry run makes every call with a plan that the rank's step makes, and leaves nothing behind. What it
-// is for is shown over emulated NCCL (tests/parallel/comm/nccl_pipeline_test.cc).
+// A dry run makes every planned library call of the rank's step, and leaves nothing behind. Its purpose is
+// tested over emulated NCCL (tests/parallel/comm/nccl_pipeline_test.cc).
 #include "parallel/run/dry_run.h"
 
 #include <fmt/core.h>
@@ -20,7 +20,7 @@ std::set<std::string>& seen() {
   return calls;
 }
 
-// What a library's plan may depend on.
+// The inputs that a library's plan may depend on.
 template <class Args>
 std::string text_of(Args args) {
   std::string text = Args::kName;

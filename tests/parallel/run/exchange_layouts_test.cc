@@ -1,4 +1,4 @@
-// Exchanges on two levels, inside of hosts and over them: the same bits as on one level, predicted memory and
+// Exchanges on two levels, inside hosts and over them: the same bits as on one level, predicted memory and
 // traffic, and the bytes that leave a host.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ struct HostLayout {
   }
 };
 
-// Every rank's outcome is that of rank 0, and what a step needs is what was predicted.
+// Every rank's outcome must equal rank 0's, and memory and traffic of a step must equal the prediction.
 PipelineOutcome play(const HostLayout& layout, Exchange exchange) {
   const auto blocks = std::make_shared<const BlockList>(layout.blocks());
   const EngineOptions options = layout.options(exchange);
@@ -84,7 +84,7 @@ std::vector<HostLayout> layouts() {
       }
       add({.in = {.data = data, .zero = zero, .recompute = 2, .micro_batch = 2}, .ranks_per_host = per_host});
     }
-    // Three hosts: the tree over them is no complete one.
+    // Three hosts: the tree over them is not complete.
     add({.in = {.data = 6, .zero = zero, .global_batch = 24, .micro_batch = 2}, .ranks_per_host = 2});
     for (const PipelineSchedule schedule :
          {PipelineSchedule::kOneForwardOneBackward, PipelineSchedule::kInterleaved,
@@ -113,7 +113,7 @@ std::vector<HostLayout> layouts() {
 }
 
 TEST(ExchangeLayouts, TwoLevelsGiveTheBitsOfOne) {
-  std::map<std::string, PipelineOutcome> expected;  // of one rank
+  std::map<std::string, PipelineOutcome> expected;  // on one rank
   for (const HostLayout& layout : sampled(layouts(), 5)) {
     const PipelineLayout alone{.tied = layout.in.tied,
                                .precision = layout.in.precision,
@@ -127,7 +127,7 @@ TEST(ExchangeLayouts, TwoLevelsGiveTheBitsOfOne) {
   }
 }
 
-// Of the library's sums every layout has its own; they train as the canonical ones do.
+// The library's sums differ between layouts; they train as well as the canonical ones.
 TEST(ExchangeLayouts, SumsOfTheLibraryGoAlongBothSidesOfTheGrid) {
   for (const int zero : {0, 1, 2, 3}) {
     for (const int stages : {1, 2}) {
@@ -139,14 +139,14 @@ TEST(ExchangeLayouts, SumsOfTheLibraryGoAlongBothSidesOfTheGrid) {
       EXPECT_NEAR(fast.grad_norm, canonical.grad_norm, 1e-4) << layout.to_string();
     }
   }
-  // Ranks of hosts need not be a power of two.
+  // Ranks per host need not be a power of two.
   const HostLayout six{.in = {.data = 6, .global_batch = 24, .micro_batch = 2},
                        .ranks_per_host = 3,
                        .reduction = Reduction::kFast};
   EXPECT_GT(play(six, Exchange::kHierarchical).loss, 0.0f);
 }
 
-// What a rank that shares its place with one rank of every other host sends over the hosts.
+// Counts the bytes that a rank sends over the hosts, to the ranks with its local rank on other hosts.
 TEST(ExchangeLayouts, AHostSendsTheLeastThatThereIs) {
   for (const int zero : {0, 1, 2, 3}) {
     for (const auto& [data, per_host] : {std::pair{4, 2}, {8, 2}, {8, 4}}) {
@@ -163,8 +163,8 @@ TEST(ExchangeLayouts, AHostSendsTheLeastThatThereIs) {
         for (const ParamGroup& group : engine.layout().groups) {
           elems += Sharding{data, 0}.padded(group.num_elems);
         }
-        // Summed once and gathered once; of stage 3 gathered for the forward and for the backward. With a
-        // number a norm block.
+        // Summed once and gathered once; stage 3 gathers for the forward and for the backward. One number per
+        // norm block is added.
         const int hosts = data / per_host, buffers = zero == 3 ? 3 : 2;
         const std::int64_t norms = zero > 0 ? 4 * elems / kNormBlock : 0;
         EXPECT_EQ(sent * per_host, (buffers * 4 * elems + norms) * (hosts - 1) / hosts) << layout.to_string();

@@ -1,5 +1,5 @@
-// Exchanges on one level and on two over MPI, its ranks told to be of two hosts: the same bits, and memory
-// and traffic as predicted. What a rank shows on the board while it saves.
+// Exchanges on one and two levels over MPI, with ranks assigned to two hosts: the same bits, and predicted
+// memory and traffic. Also tests the status that a rank shows while it saves.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ void gives_the_bits_of_one_level(const MpiSession& session) {
   }
 }
 
-// A slow file system is then named with the file: the text of the last action stays on the board.
+// A slow file system is then reported with the file: the text of the last action stays on the board.
 void a_save_shows_the_file(const MpiSession& session) {
   const testing::PipelineLayout layout{.data = session.world()->size(), .zero = 1};
   const Engine engine(build_gpt(layout.model()), session.world(), layout.options());

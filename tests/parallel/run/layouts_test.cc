@@ -103,7 +103,7 @@ TEST(Layouts, EveryCombinationGivesTheSameState) {
   }
 }
 
-// Eight micro-batches: some ranks have one less than others. See [Note: uneven layouts].
+// Eight micro-batches: some ranks have one fewer than others. See [Note: uneven layouts].
 TEST(Layouts, UnevenLayoutsGiveTheSameState) {
   const Outcome expected = run({});
   for (const int ranks : {3, 5, 6, 7}) {
@@ -134,7 +134,7 @@ TEST(Layouts, UnevenRoundsAreRefusedWithTheKeyThatHelps) {
   });
 }
 
-// All of the model in two groups (its tied table stays alone), the blocks in one, and none merged.
+// The whole model in two groups (its tied table stays separate), the blocks in one, and none merged.
 TEST(Layouts, MergedGroupsAndPrefetchGiveTheSameState) {
   const ModelLayout whole = make_layout(build_gpt(model()));
   const std::int64_t block_bytes = whole.groups[2].num_elems * 4;
@@ -182,7 +182,7 @@ TEST(Layouts, OffloadGivesTheSameStateAndCountsItAsHostMemory) {
       EXPECT_TRUE(outcome_of(offloaded) == expected) << zero;
       const MemoryCounts here = kept.context().allocator->stats().current;
       const MemoryCounts host = offloaded.context().allocator->stats().current;
-      // Left are scalars: learning rate, clip coefficient, norm, steps and what else is one number.
+      // Scalars remain: learning rate, clip coefficient, norm, steps and other single numbers.
       EXPECT_LE(host[MemoryCategory::kOptimizer], 32 * static_cast<std::int64_t>(Allocator::kAlignment));
       EXPECT_EQ(host[MemoryCategory::kOptimizer] + host[MemoryCategory::kHost],
                 here[MemoryCategory::kOptimizer]);
@@ -236,7 +236,7 @@ TEST(Layouts, FastReductionWorksWithEveryStageAndAgreesUpToRounding) {
   }
 }
 
-// Receive buffers live for one exchange, whatever number of ranks: they do not grow with the micro-batches.
+// Receive buffers live for one exchange, for any number of ranks: they do not grow with the micro-batches.
 TEST(Layouts, CommunicationMemoryDoesNotGrowWithAccumulation) {
   const GptConfig config = model();
   const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
@@ -253,7 +253,7 @@ TEST(Layouts, CommunicationMemoryDoesNotGrowWithAccumulation) {
   }
 }
 
-// Every rank, every category and the total; workspaces are the libraries' and apart.
+// Checks every rank, every category and the total; the libraries' workspaces are excluded.
 void expect_predicted(const LayoutCase& layout, std::int64_t micro_batches = 24) {
   const GptConfig config = model();
   const auto blocks = std::make_shared<const BlockList>(build_gpt(config));
@@ -316,7 +316,7 @@ TEST(Layouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
       if (step > 0) load_state(engine, folder.path(), StateParts::kAll);
       engine.set_steps_done(step);
       train(engine, step + 2);
-      comm->barrier();  // everybody has read before the files are replaced
+      comm->barrier();  // all ranks have read before the files are replaced
       save_state(engine, folder.path());
       const Outcome mine = outcome_of(engine);
       if (comm->rank() == 0) outcome = mine;

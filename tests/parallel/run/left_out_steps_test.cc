@@ -1,4 +1,4 @@
-// Engine::leave_out_steps: what a step that is left out changes, and that all layouts do the same.
+// Engine::leave_out_steps: the effects of a left-out step, and that they are the same on all layouts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 6;
 
-// Of numbers that a step has, so that an answer that differed between ranks would show.
+// Depends on numbers of the step, so that a different result on another rank would show.
 bool is_left_out(float loss, float grad_norm, std::vector<float>& seen) {
   seen.push_back(loss);
   seen.push_back(grad_norm);
@@ -21,7 +21,7 @@ bool is_left_out(float loss, float grad_norm, std::vector<float>& seen) {
 }
 
 struct Course {
-  std::vector<float> seen;  // loss and norm of each step, as the engine asked
+  std::vector<float> seen;  // loss and norm of each step, as passed by the engine
   std::vector<std::uint64_t> hashes;
   std::vector<bool> left_out;
   LossScaleState state;
@@ -69,7 +69,7 @@ TEST(LeftOutSteps, ChangeNothingButTheNumberOfTheStep) {
       EXPECT_EQ(course.state.scale, 1024.0f);
       EXPECT_EQ(course.state.clean_steps, kSteps - 3);
     }
-    // The data went on: the loss of a step after one that was left out is that of other samples.
+    // The data advanced: the loss of a step after a left-out one is of other samples.
     EXPECT_NE(course.seen[2 * 4], course.seen[2 * 3]);
   }
 }

@@ -1,5 +1,5 @@
-// Steps that do not count: the scale's course, what a skipped step leaves, who is named, and that none of it
-// makes a step wait for the device.
+// Skipped steps: the course of the loss scale, the state after a skipped step, the gradient that is named,
+// and that no step waits for the device.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -46,7 +46,7 @@ GptConfig model() {
   return config;
 }
 
-// Steps of the pattern, one after a growth and two in a row; sample 11 lies in micro-batch 5.
+// Steps of the pattern, one after a growth and two in a row; sample 11 belongs to micro-batch 5.
 const std::vector<std::int64_t> kPoisonedSample = {-1, -1, -1, -1, 11, -1, 0, 15, -1, -1, -1, -1, -1, 3, -1};
 
 BatchSource source_of(std::int64_t step) {
@@ -173,7 +173,7 @@ TEST_P(LossScaling, TheCulpritIsNamed) {
                                                  "5, on rank {}",
                                                  c.rank));
       }
-      // Looking changes nothing.
+      // The search changes nothing.
       EXPECT_EQ(engine.state_hash(), hash);
       while (engine.steps_done() < static_cast<std::int64_t>(kPoisonedSample.size())) play(engine);
       const std::uint64_t last = engine.state_hash();
@@ -209,7 +209,7 @@ TEST(LossScale, AnOverflowOfTheSumIsNamedWithoutAMicroBatch) {
   EXPECT_EQ(engine.find_non_finite_gradient(result, source_of(0), kTargets), std::nullopt);
 }
 
-// Scaling by powers of two is exact in fp32, as long as nothing overflows.
+// Scaling by powers of two is exact in fp32 without overflow.
 TEST(LossScale, ChangesNoBitsInFp32) {
   EngineOptions options = options_for({}, {});
   std::vector<std::uint64_t> hashes;
@@ -235,7 +235,7 @@ TEST(LossScale, WithoutScalingANonFiniteStepIsSkippedToo) {
   }
 }
 
-// Calls by which a host waits for a device.
+// Counts calls in which a host waits for a device.
 std::atomic<int> num_waits = 0;
 void counted_synchronize(const KernelContext& exec) {
   ++num_waits;

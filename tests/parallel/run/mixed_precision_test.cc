@@ -1,4 +1,4 @@
-// Training in tf32, fp16, bf16 and fp8: one mathematics, predicted memory, and how near the gradients are to
+// Training in tf32, fp16, bf16 and fp8: one mathematics, predicted memory, and the distance of gradients from
 // fp32's.
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ TEST_P(MixedPrecision, EveryLayoutGivesTheSameState) {
     EXPECT_GT(expected.skipped, 0);
     EXPECT_LT(expected.skipped, kSteps - 3);
   }
-  // Every number of ranks, stage and way to recompute, and most pairs of them.
+  // Every number of ranks, stage and mode of recompute, and most pairs of them.
   for (const LayoutCase& layout :
        {LayoutCase{1, 0, 1}, LayoutCase{1, 3, 2}, LayoutCase{2, 0, 0}, LayoutCase{2, 2, 1},
         LayoutCase{2, 3, 2}, LayoutCase{4, 0, 2}, LayoutCase{4, 1, 0}, LayoutCase{4, 2, 2},
@@ -154,10 +154,10 @@ TEST_P(MixedPrecision, ResumesUnderAnyLayout) {
         engine.set_loss_scale_state(scale);
       }
       const int more = train(engine, last);
-      comm->barrier();  // everybody has read before the files are replaced
+      comm->barrier();  // all ranks have read before the files are replaced
       save_state(engine, folder.path());
       const Outcome mine = outcome_of(engine, skipped + more);
-      comm->barrier();  // everybody has read `scale` and `skipped`
+      comm->barrier();  // all ranks have read `scale` and `skipped`
       if (comm->rank() != 0) return;
       outcome = mine;
       scale = mine.scale;
@@ -208,7 +208,7 @@ const GptConfig kSmall{.layers = 4, .hidden = 128, .heads = 4, .vocab = 512, .se
 
 TEST(MixedPrecisionMemory, ActivationsTakeHalfAndGradientsTooWhereAsked) {
   GptConfig deep = kSmall;
-  deep.layers = 24;  // what is fp32 of 16-bit gradients, one block's under way, is then little
+  deep.layers = 24;  // the fp32 part of 16-bit gradients, one block's in flight, is then small
   const auto blocks = std::make_shared<const BlockList>(build_gpt(deep));
   const auto peak = [&](const Case& c) {
     EngineOptions options = options_for(c, {});
@@ -237,7 +237,7 @@ TEST(MixedPrecisionMemory, ActivationsTakeHalfAndGradientsTooWhereAsked) {
 
 using Gradients = std::map<std::string, std::vector<float>>;
 
-// Of step 1, without the loss scale.
+// Gradients of step 1, without the loss scale.
 Gradients gradients_of(const Case& c, float loss_scale) {
   EngineOptions options = options_for(c, {});
   options.micro_batch = 4;
@@ -273,7 +273,7 @@ TEST(MixedPrecisionGradients, AreNearFp32) {
   };
   for (const auto& [c, scale, bound] :
        {Bound{{kTf32}, 1.0f, 0x1p-9}, Bound{{kFp16}, 65536.0f, 0x1p-9}, Bound{{kBf16}, 1.0f, 0x1p-7},
-        // Four additions and a rounding of the leaves more.
+        // Four more additions, and a rounding of the leaves.
         Bound{{kFp16, DType::kFloat16}, 65536.0f, 0x1p-9}, Bound{{kBf16, DType::kBFloat16}, 1.0f, 0x1p-7},
         // Three mantissa bits forward, two backward; the errors of a sum's terms are independent.
         Bound{{kFp8}, 1.0f, 0x1p-3}}) {
@@ -300,7 +300,7 @@ TEST(MixedPrecisionFp8, AModelWithoutFp8ProductsIsRefused) {
             std::string::npos);
 }
 
-// What counts as clipped is a matter of the histories, so every layout counts the same; each stage its own.
+// Clipping depends on the histories, so every layout counts the same; each stage counts its own operands.
 TEST(MixedPrecisionFp8, ClippedOperandsAreCountedAlikeOnEveryLayout) {
   const auto clipped = [](const LayoutCase& layout) {
     std::vector<int> counts;
@@ -324,7 +324,7 @@ TEST(MixedPrecisionFp8, ClippedOperandsAreCountedAlikeOnEveryLayout) {
   EXPECT_EQ(clipped({.ranks = 2, .zero = 2}), expected);
 }
 
-// Histories of another mode's checkpoint are empty, and count for nothing in the hash.
+// Histories are empty after a checkpoint of another mode, and do not affect the hash.
 TEST(MixedPrecisionFp8, TakesUpAndLeavesCheckpointsOfBf16) {
   const testing::TemporaryFolder folder;
   Engine bf16(build_gpt(model()), LocalWorld(1).communicator(0), options_for({kBf16}, {}));
@@ -344,7 +344,7 @@ TEST(MixedPrecisionFp8, TakesUpAndLeavesCheckpointsOfBf16) {
             fp8.context().to_host(fp8.parameters().master(1)));
 }
 
-// A history that no step can have left is refused by name; infinity is one of a step that overflowed.
+// A history that no step can produce is refused by name; infinity occurs in a step that overflowed.
 TEST(MixedPrecisionFp8, DamagedMaximaAreRefused) {
   const testing::TemporaryFolder folder;
   Engine engine(build_gpt(model()), LocalWorld(1).communicator(0), options_for({kFp8}, {}));

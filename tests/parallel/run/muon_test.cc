@@ -1,5 +1,5 @@
 // Muon: ten steps against torch.optim.Muon's definition in double precision, memory, and the same state from
-// every layout with whole states.
+// every layout with unsharded state.
 #include "runtime/optim/muon.h"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ Matrix orthogonal(Matrix x) {
   return tall ? x.transposed() : x;
 }
 
-// The rule, with state of its own.
+// The rule in double precision, with its own state.
 class Reference {
  public:
   Reference(const Engine& engine, MuonScale scale, bool nesterov) : scale_(scale), nesterov_(nesterov) {
@@ -142,7 +142,7 @@ double norm_of_difference(const std::vector<float>& a, const std::vector<double>
   return std::sqrt(sum);
 }
 
-// From the engine's gradients; the reference keeps parameters and state of its own over all ten.
+// Uses the engine's gradients; the reference keeps its own parameters and state over all ten steps.
 TEST(Muon, TenStepsAreThoseOfPyTorchsDefinition) {
   for (const MuonScale scale : {MuonScale::kOriginal, MuonScale::kMatchRmsAdamW}) {
     for (const bool nesterov : {true, false}) {
@@ -171,7 +171,7 @@ TEST(Muon, TenStepsAreThoseOfPyTorchsDefinition) {
   }
 }
 
-// Singular values of what is applied lie around 1: so do the squares of its rows, of a wide matrix.
+// The singular values of an update are close to 1, and so are the squared norms of a wide matrix's rows.
 TEST(Muon, UpdatesAreNearlyOrthogonal) {
   const PipelineLayout layout;
   OptimizerConfig muon = kMuon;
@@ -192,7 +192,7 @@ TEST(Muon, UpdatesAreNearlyOrthogonal) {
   }
 }
 
-// One moment of a matrix, two of the rest.
+// One moment of a matrix, two of other parameters.
 TEST(Muon, KeepsOneMomentOfMatrices) {
   const PipelineLayout layout;
   const auto blocks = std::make_shared<const BlockList>(build_gpt(layout.model()));

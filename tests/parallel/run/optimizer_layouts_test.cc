@@ -14,7 +14,8 @@ const OptimizerConfig kLion{
 const PrecisionMode kModes[] = {PrecisionMode::kFp32, PrecisionMode::kTf32, PrecisionMode::kFp16,
                                 PrecisionMode::kBf16};
 
-// Every step from the state before it, so that a sign that a rounding decides moves one element once.
+// Each step starts from the engine's previous state, so that a sign flipped by rounding moves one element
+// once.
 TEST(Lion, TenStepsAreThoseOfItsDefinition) {
   const PipelineLayout layout;
   EngineOptions options = OptimizerJob{.optimizer = kLion}.options(layout);
@@ -48,7 +49,7 @@ TEST(Lion, TenStepsAreThoseOfItsDefinition) {
   EXPECT_GT(moved, elems / 2);
 }
 
-// One moment in place of two: 4 bytes an element less than AdamW.
+// One moment instead of two: 4 bytes per element less than AdamW.
 TEST(Lion, KeepsOneMoment) {
   const PipelineLayout layout{.data = 2, .zero = 1};
   const auto blocks = std::make_shared<const BlockList>(build_gpt(layout.model()));
@@ -99,7 +100,7 @@ TEST(Lion, FactorsAndFrozenParametersAreThoseOfOtherOptimizers) {
   }
 }
 
-// A loss scale beyond fp16: the first step overflows, and nothing but the scale changes.
+// A loss scale beyond fp16: the first step overflows, and only the scale changes.
 TEST(Lion, ASkippedStepChangesNothing) {
   const PipelineLayout layout{.precision = Precision(PrecisionMode::kFp16)};
   const OptimizerJob job{

@@ -1,4 +1,4 @@
-// The message of an engine whose memory is not enough: the same on every backend, shown on the cpu.
+// The error of an engine without enough memory: the same on every backend, tested on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Frozen parameters, and factors of learning rate and weight decay by name: what a model does with them, what
-// they take, and that no layout changes the result.
+// Frozen parameters, and factors of learning rate and weight decay by name: their effect on a model, their
+// memory, and that no layout changes the result.
 #include "parallel/layout/parameter_rules.h"
 
 #include <fmt/format.h>
@@ -55,7 +55,7 @@ TEST(ParameterRules, WhatCannotBeIsRefused) {
   EXPECT_THROW(make_layout(blocks, 0, {}, {.decay_scale = {{"*", -1.0}}}), Error);
 }
 
-// Two whole blocks with a table that is tied, half of every block, and a gain of the head.
+// Two whole blocks, one with a tied table, half of every block, and a gain of the head.
 ParameterRules rules() {
   return {.frozen = {"embedding*", "blocks.0.*", "*mlp*weight", "head.norm.weight"},
           .lr_scale = {{"head*", 4.0}, {"*bias", 0.5}},
@@ -68,7 +68,7 @@ std::int64_t padded_elems(const ModelLayout& layout, bool frozen) {
   return elems;
 }
 
-// Groups are of one kind; what is left has the order it had.
+// Groups are of one kind; the remaining order is unchanged.
 TEST(ParameterRules, FrozenParametersHaveGroupsOfTheirOwn) {
   const BlockList blocks = build_gpt(testing::pipeline_gpt_config());
   const ModelLayout layout = make_layout(blocks, 0, {}, rules());
@@ -155,12 +155,12 @@ TEST(ParameterRules, OptimizerStateAndGradientsAreThoseOfWhatIsTrained) {
   };
   EXPECT_EQ(saved(MemoryCategory::kOptimizer), 2 * 4 * frozen);  // two moments in fp32
   EXPECT_EQ(saved(MemoryCategory::kParameters), 0);
-  // Of 8 micro-batches: the sums of a binary counter, and a number a norm block.
+  // For 8 micro-batches: the sums of a binary counter, and one number per norm block.
   EXPECT_GE(saved(MemoryCategory::kGradients), 3 * 4 * frozen);
 }
 
-// Plain SGD without a moment: p - lr scale (g + decay factor weight_decay p), as torch.optim.SGD has it with
-// a group of parameters for each rule.
+// Plain SGD without momentum: p - lr scale (g + decay factor weight_decay p), as torch.optim.SGD with one
+// parameter group per rule.
 TEST(ParameterRules, FactorsAreThoseOfTheUpdate) {
   constexpr double kLr = 0.125, kDecay = 0.5;
   EngineOptions options = plain_options();
@@ -226,7 +226,7 @@ void expect_equal_states(bool tied, const Precision& precision) {
   }
 }
 
-// The optimizer's file has what is trained alone, so that other patterns are noticed.
+// The optimizer's file contains only trained parameters, so that other patterns are detected.
 TEST(ParameterRules, CheckpointsHaveTheStateOfWhatIsTrained) {
   const testing::TemporaryFolder folder;
   const PipelineLayout sharded{.data = 2, .zero = 3}, alone;

@@ -1,5 +1,5 @@
-// Promises of pipelines beside the same state in every layout of pipeline_states_test.cc: more precisions
-// and cuts, predicted memory, checkpoints that move, failures with a name.
+// Properties of pipelines in addition to the equal states of pipeline_states_test.cc: more precisions and
+// cuts, predicted memory, checkpoints that change the layout, and failures that name the culprit.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -45,8 +45,8 @@ TEST(PipelineLayouts, FewerBitsGiveTheSameState) {
   }
 }
 
-// Dropout, which alone makes the stream fp32 here, does not run in evaluation: 16 bits cross the boundaries
-// then, and 32 in training.
+// Only dropout makes the stream fp32 here, and it does not run in evaluation: 16-bit tensors cross the
+// boundaries in evaluation, and fp32 tensors in training.
 TEST(PipelineLayouts, ABoundaryHasTheDtypeOfItsPlay) {
   for (const PrecisionMode mode : {PrecisionMode::kBf16, PrecisionMode::kFp16}) {
     Precision precision(mode);
@@ -120,7 +120,7 @@ TEST(PipelineLayouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
       if (step > 0) load_state(engine, folder.path(), StateParts::kAll);
       engine.set_steps_done(step);
       const StepResult last = train(engine, layout, step + 2);
-      comm->barrier();  // everybody has read before the files are replaced
+      comm->barrier();  // all ranks have read before the files are replaced
       save_state(engine, folder.path());
       const Outcome mine = outcome_of(engine, layout, last);
       if (comm->rank() == 0) outcome = mine;
@@ -132,7 +132,7 @@ TEST(PipelineLayouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
   }
 }
 
-// A failing source of data ends the job, at once, and with a name.
+// A failing data source ends the job at once, and names the culprit.
 std::string failure_of(const Layout& layout, double timeout_s,
                        const std::function<void(int, int)>& before_read) {
   const GptConfig config = layout.model();
@@ -166,7 +166,7 @@ TEST(PipelineLayouts, ARankThatFailsIsNamedWithItsAction) {
       << message;
 }
 
-// The others are late, too, as they wait for it; whoever is first speaks for all.
+// The other ranks are late, too, because they wait for it; the first to time out reports for all.
 TEST(PipelineLayouts, ARankThatStallsIsNamedByTheOthers) {
   const std::string message = failure_of({.stages = 2}, 1, [](int rank, int read) {
     if (rank == 1 && read == 1) std::this_thread::sleep_for(std::chrono::milliseconds(4500));
@@ -221,8 +221,8 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4, 8}), Error);
 }
 
-// Overflows in one step and looks for the gradient: what every rank names. The search needs no more memory
-// than the step that it repeats, so that a job that fits goes on after an overflow.
+// Overflows in one step and searches for the gradient. Returns the name that every rank finds. The search
+// needs no more memory than the repeated step, so a job that fits continues after an overflow.
 std::vector<std::string> names_after_overflow(const Layout& layout, DType grad_dtype) {
   const GptConfig config = layout.model();
   std::vector<std::string> named;
@@ -249,7 +249,7 @@ std::vector<std::string> names_after_overflow(const Layout& layout, DType grad_d
 
 constexpr std::int64_t kMerged = 1 << 20;  // every block of a stage in one group
 
-// A gradient that is not finite is found where it is computed, whatever stage that is.
+// A gradient that is not finite is found where it is computed, on any stage.
 TEST(PipelineLayouts, ANonFiniteGradientIsNamedTheSame) {
   std::vector<std::string> named;
   for (const Layout& layout :
@@ -265,7 +265,7 @@ TEST(PipelineLayouts, ANonFiniteGradientIsNamedTheSame) {
   for (const std::string& name : named) EXPECT_EQ(name, named[0]);
 }
 
-// The peak of a step in the backward of a merged group, while activations of its other blocks are alive.
+// The step's peak is in the backward of a merged group, while activations of its other blocks are alive.
 TEST(PipelineLayouts, TheSearchForAGradientNeedsNoMoreThanAStep) {
   for (const int zero : {0, 2}) {
     const Layout layout{.stages = 4,

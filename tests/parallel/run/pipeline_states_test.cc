@@ -1,5 +1,5 @@
-// One mathematics, in full: after 20 steps the state of every pipeline is that of one process, for every
-// schedule, ZeRO stage, with recompute and without, with parameters that two stages share and without.
+// One mathematics, complete: after 20 steps the state of every pipeline equals that of one process, for every
+// schedule and ZeRO stage, with and without recompute, and with and without parameters that two stages share.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ struct Case {
   PrecisionMode mode = PrecisionMode::kFp32;
 };
 
-// The smallest model and batch that fill the case: eight blocks where there are eight chunks, else six, and a
-// micro-batch for each stage, or more.
+// The smallest model and batch for the case: eight blocks for eight chunks, otherwise six, and at least one
+// micro-batch per stage.
 PipelineLayout layout_of(const Case& c) {
   const bool interleaved = c.schedule == PipelineSchedule::kInterleaved;
   PipelineLayout layout{.stages = c.stages,

@@ -41,7 +41,7 @@ struct LayoutCase {
   }
 };
 
-// Two stages in every order of micro-batches.
+// Two stages with every schedule.
 std::vector<trireme::Layout> pipelines() {
   return {{.pipeline = 2, .schedule = PipelineSchedule::kGpipe},
           {.pipeline = 2},
@@ -93,7 +93,7 @@ struct Outcome {
 
 using Visit = std::function<void(Engine&)>;
 
-// Trains and tells what came of it; `first` may restore state before, `last` save it after.
+// Trains and returns the outcome; `first` may restore state before, `last` save it after.
 Outcome run(PrecisionMode mode, const LayoutCase& layout, std::int64_t steps = kSteps,
             const Visit& first = {}, const Visit& last = {}) {
   Outcome outcome;
@@ -151,7 +151,7 @@ TEST_P(ResNetLayouts, StagesGiveTheSameState) {
   }
 }
 
-// The units of a stage need not have statistics: those of this one end with the head alone.
+// A stage may have no statistics: the last one has only the head.
 TEST_P(ResNetLayouts, AStageMayHaveNoStatistics) {
   const LayoutCase layout{.ranks = 4, .zero = 1, .pipeline = {.pipeline = 2, .cut = {4}}};
   EXPECT_TRUE(run(GetParam(), layout) == run(GetParam(), {})) << layout.to_string();
@@ -192,7 +192,7 @@ TEST_P(ResNetLayouts, MemoryIsAsPredicted) {
         LayoutCase{.ranks = 4, .zero = 3, .recompute = 1, .pipeline = pipelines()[3]}}) {
     run_local_ranks(layout.ranks, [&](const std::shared_ptr<Communicator>& comm) {
       EngineOptions options = options_for(GetParam(), layout);
-      options.data_cache_bytes = 100000;  // and a part of a block
+      options.data_cache_bytes = 100000;  // not a multiple of the allocation unit
       const StepPrediction predicted =
           predict_step(blocks, options, sample_spec(), layout.ranks, comm->rank());
       EXPECT_EQ(predicted.memory.peak[MemoryCategory::kData], 100032) << layout.to_string();
@@ -215,7 +215,7 @@ TEST_P(ResNetLayouts, MemoryIsAsPredicted) {
 INSTANTIATE_TEST_SUITE_P(Modes, ResNetLayouts, ::testing::Values(PrecisionMode::kFp32, PrecisionMode::kFp16),
                          [](const auto& info) { return std::string(name(info.param)); });
 
-// A block whose statistic is the mean of its micro-batch: the values can be told in advance.
+// A block whose statistic is the mean of its micro-batch, so that its values can be computed in advance.
 class Watcher final : public Block {
  public:
   Watcher() : Block("watcher") {

@@ -1,5 +1,5 @@
-// Sequence parallelism: the same bits with and without, on every layout and in every precision, in predicted
-// memory and traffic.
+// Sequence parallelism: the same bits with and without it, on every layout and in every precision, with
+// predicted memory and traffic.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using testing::ChunkedJob, testing::RunOutcome, testing::sampled;
 using Layout = testing::TensorLayout;
 using Build = testing::BuildModel;
 
-// Micro-batches of three samples: shards of 2, 4 or 8 ranks begin inside of them.
+// Micro-batches of three samples: shards of 2, 4 or 8 ranks begin inside a sample.
 constexpr ChunkedJob kJob{.global_batch = 12, .micro_batch = 3, .steps = 2, .seq_len = 8};
 
 std::vector<trireme::Layout> pipelines() {
@@ -66,7 +66,7 @@ TEST(SequenceLayouts, EveryLayoutGivesTheSameState) {
     EXPECT_TRUE(kJob.run(kGpt, PrecisionMode::kFp32, true, layout) == expected) << layout.to_string();
 }
 
-// One sample of eight tokens: a row a rank, and groups of one row.
+// One sample of eight tokens: one row per rank, and groups of one row.
 TEST(SequenceLayouts, OfOneSampleToo) {
   const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {.micro_batch = 1});
   for (const int tensor : {2, 4, 8}) {
@@ -123,7 +123,7 @@ Build bert(std::int64_t classes) {
   };
 }
 
-// Whose embedding and head every tensor rank has whole.
+// Every tensor rank has the whole embedding and head.
 TEST(SequenceLayouts, OfBertsToo) {
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
     for (const std::int64_t classes : {std::int64_t{0}, ChunkedJob::kVocab}) {
@@ -135,7 +135,7 @@ TEST(SequenceLayouts, OfBertsToo) {
   }
 }
 
-// Logits take a second forward of the head, whose rows are gathered for it.
+// Logits need a second forward of the head, whose rows are gathered for it.
 TEST(SequenceLayouts, LogitsCanBeObserved) {
   const auto logits_of = [](const Layout& layout) {
     std::vector<float> seen;
@@ -204,8 +204,8 @@ const Build kOddLlama = [](bool tied) {
   return build_llama(config);
 };
 
-// Of a vocabulary that the chunks do not divide every rank has embedding and head whole: shards begin behind
-// the one, and are gathered before the other.
+// If the chunks do not divide the vocabulary, every rank has the whole embedding and head: shards begin after
+// the embedding, and are gathered before the head.
 TEST(SequenceLayouts, WithWholeEmbeddingAndHead) {
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
     const RunOutcome expected = kJob.run(kOddGpt, mode, true, {});
@@ -221,8 +221,8 @@ std::string describe(PrecisionMode mode, const std::vector<OpKind>& in_fp32) {
   return text;
 }
 
-// Ops in fp32 between products in 16 bits, and the other way round: rows are cast before they are gathered,
-// so that products save shards. Each case takes another layout.
+// Ops in fp32 between products in 16 bits, and vice versa: rows are cast before they are gathered, so that
+// products save shards. Each case uses another layout.
 TEST(SequenceLayouts, WithOpsInFp32) {
   using enum OpKind;
   const std::vector<std::vector<OpKind>> cases = {{kLayerNorm, kRmsNorm},
@@ -247,7 +247,7 @@ TEST(SequenceLayouts, WithOpsInFp32) {
   }
 }
 
-// Stopped after a step on one layout, and gone on with on another, with and without sequence shards.
+// Stopped after a step on one layout, and continued on another, with and without sequence shards.
 TEST(SequenceLayouts, CheckpointsResumeOnAnyOther) {
   const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kBf16, true, {});
   for (const Layout& from : sampled(kSome, 3)) {

@@ -1,5 +1,5 @@
-// Checkpoints from snapshots: on every layout the bytes of a save between two steps, whatever is trained
-// meanwhile, in memory that the prediction has.
+// Checkpoints from snapshots: on every layout the same bytes as a save between two steps, regardless of later
+// training, in predicted memory.
 #include "parallel/run/snapshot_files.h"
 
 #include <mutex>
@@ -30,7 +30,7 @@ struct Job {
   }
 };
 
-/// The same names and bytes in both folders, and as many as the writers say.
+/// Checks that both folders have the same names and bytes, as reported by the writers.
 void expect_equal_files(const TemporaryFolder& saved, const std::vector<CheckpointFile>& of_save,
                         const TemporaryFolder& written, const std::vector<CheckpointFile>& of_snapshot,
                         const std::string& where) {
@@ -42,7 +42,7 @@ void expect_equal_files(const TemporaryFolder& saved, const std::vector<Checkpoi
   }
 }
 
-/// A save and a snapshot after a step; what the snapshot has is written after another one.
+/// Saves and takes a snapshot after a step; writes the snapshot after another step.
 void save_twice(Engine& engine, const TemporaryFolder& saved, const TemporaryFolder& written,
                 const std::function<void()>& step, const std::string& where) {
   Communicator& comm = engine.communicator();
@@ -138,7 +138,8 @@ TEST(SnapshotFiles, TakeTheMemoryThatIsPredicted) {
       EXPECT_EQ(measured.memory.peak_total, predicted.memory.peak_total) << layout.to_string();
       EXPECT_EQ(predicted.memory.peak_total - less.memory.peak_total, engine.snapshot()->size_bytes());
       EXPECT_EQ(predicted.state_bytes(), less.state_bytes()) << layout.to_string();
-      // Masters, two moments and averages: 16 bytes an element, shared by the data ranks, but for padding.
+      // Masters, two moments and averages: 16 bytes per element, shared by the data ranks, except for
+      // padding.
       std::int64_t elems = 0;
       for (int g = 0; g < static_cast<int>(engine.layout().groups.size()); ++g) {
         const std::int64_t whole = engine.layout().groups[static_cast<std::size_t>(g)].num_elems;

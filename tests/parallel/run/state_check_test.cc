@@ -1,4 +1,4 @@
-// Bits that flip in a rank's state are found, with the rank, wherever the state lies.
+// Bits that flip in a rank's state are found, with the rank, for every part of the state.
 #include "parallel/run/state_check.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ void step(Engine& engine) {
 
 enum class When { kAfterAStep, kBetweenSteps };
 
-// What all ranks find out, the same on each.
+// The finding of all ranks, which is the same on each.
 std::optional<Corruption> look(const Engine& engine, When when) {
   StateCheck mine = when == When::kAfterAStep ? engine.verifier()->of_last_step() : engine.verifier()->now();
   mine.messages = engine.verifier()->messages();
@@ -61,7 +61,7 @@ struct Findings {
   std::optional<Corruption> before, at_once, a_step_later, later_between;
 };
 
-// Three steps, a strike at one rank, and another step.
+// Three steps, a flipped bit on one rank, and another step.
 Findings run(const Job& job, int victim, const Strike& strike) {
   Findings found;
   run_local_ranks(job.ranks, [&](const std::shared_ptr<Communicator>& comm) {
@@ -134,12 +134,12 @@ TEST(StateCheck, ShardsAndASingleRankCarryChecksums) {
   }
 }
 
-// The next update makes new working copies: a flip there is to be seen in the step that used it.
+// The next update replaces working copies, so a flip must be detected in the step that used it.
 TEST(StateCheck, WorkingCopiesAreComparedAsAStepUsedThem) {
   for (const Job& job : {Job{.mode = PrecisionMode::kBf16}, Job{.zero = ZeroStage::kOptimizer},
                          Job{.zero = ZeroStage::kOptimizer, .mode = PrecisionMode::kBf16}}) {
     const Findings found = run(job, 1, [](Engine& engine) {
-      // The last element of the parameters is another rank's to update.
+      // Another rank updates the last element of the parameters.
       flip(engine.parameters().working(1), engine.layout().groups[1].num_elems - 1, 12);
     });
     EXPECT_FALSE(found.before);
@@ -181,13 +181,13 @@ TEST(StateCheck, EveryBitIsFound) {
   });
 }
 
-// State that is read from a checkpoint is no flip.
+// State read from a checkpoint is not a flip.
 TEST(StateCheck, StateFromOutsideIsNotKnownYet) {
   run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
     const GptConfig config = testing::tiny_gpt_config();
     Engine engine(build_gpt(config), comm, options_for({.zero = ZeroStage::kOptimizer}, config));
     step(engine);
-    EXPECT_FALSE(look(engine, When::kAfterAStep));  // which waits for parameters that are under way
+    EXPECT_FALSE(look(engine, When::kAfterAStep));  // this waits for parameters in flight
     flip(engine.parameters().master(0), 0, 3);
     engine.refresh_parameters();
     EXPECT_FALSE(look(engine, When::kBetweenSteps));

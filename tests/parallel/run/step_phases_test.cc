@@ -36,9 +36,9 @@ TEST(StepPhases, AddUpToNoMoreThanTheStep) {
         EXPECT_GT(seconds, 0);
       }
       EXPECT_LE(phases.waited_s, phases.exchange_s);
-      // The sum rounds once for each action.
+      // The sum rounds once per action.
       EXPECT_LE(phases.busy_s() + phases.waited_s, wall_s * (1 + 1e-12));
-      // What communicators count is in the phase of exchange, whatever action it was in.
+      // Time that communicators count is in the exchange phase, in every action.
       EXPECT_NEAR(phases.waited_s, result.comm_wait_ms / 1e3, 1e-9);
     }
   });

@@ -19,7 +19,7 @@ TEST(StepTrace, TimesEveryActionOfEveryRank) {
     plain.step(source, 4 * config.seq_len, 1e-3);
     {
       const StepTrace trace(engine);
-      EXPECT_THROW(static_cast<void>(trace.gather()), Error);  // nothing was run, on either rank
+      EXPECT_THROW(static_cast<void>(trace.gather()), Error);  // no step ran, on either rank
       engine.step(source, 4 * config.seq_len, 1e-3);
       const Timeline timeline = trace.gather();
       EXPECT_EQ(timeline.num_ranks, 2);
@@ -47,7 +47,7 @@ TEST(StepTrace, TimesEveryActionOfEveryRank) {
       }
       EXPECT_EQ(i, timeline.spans.size());
     }
-    engine.step(source, 4 * config.seq_len, 1e-3);  // nobody observes any more
+    engine.step(source, 4 * config.seq_len, 1e-3);  // no observer any more
     plain.step(source, 4 * config.seq_len, 1e-3);
     if (comm->rank() == 0) traced_hash = engine.state_hash(), plain_hash = plain.state_hash();
   });
@@ -55,8 +55,8 @@ TEST(StepTrace, TimesEveryActionOfEveryRank) {
   EXPECT_NE(traced_hash, 0u);
 }
 
-// Waiting of the second stage for the first is no work of its own. (Clocks of ranks are not compared: they
-// start a little apart on a busy machine.)
+// Time in which the second stage waits for the first is not work. (Clocks of ranks are not compared, because
+// they start slightly apart on a busy machine.)
 TEST(StepTrace, TellsWaitingFromWork) {
   const GptConfig config = testing::tiny_gpt_config();
   run_local_ranks(2, [&](const std::shared_ptr<Communicator>& comm) {
@@ -81,7 +81,7 @@ TEST(StepTrace, TellsWaitingFromWork) {
     EXPECT_EQ(second.spent, TimeSpent::kForward);
     EXPECT_EQ(first.spent, TimeSpent::kForward);
     EXPECT_LE(timeline.busy_ms(1), timeline.duration_ms());
-    int num_weights = 0;  // for whose gradients nobody waits
+    int num_weights = 0;  // nothing waits for their gradients
     for (const TimelineSpan& span : timeline.spans) {
       num_weights += span.spent == TimeSpent::kBackwardWeight ? 1 : 0;
       EXPECT_FALSE(span.label.starts_with("wait in BackwardWeight")) << span.label;

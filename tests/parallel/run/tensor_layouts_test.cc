@@ -40,9 +40,9 @@ std::vector<Layout> all_layouts() {
         for (const int zero : {0, 1, 2, 3}) {
           for (const int recompute : {0, 1, 2}) {
             Layout layout{tensor, data, zero, recompute, pipeline};
-            // With and without, on every kind of layout.
+            // With and without selective recompute, on every kind of layout.
             if ((all.size() + all.size() / 3) % 2 == 1) layout.inside = Recompute::kSelective;
-            if (data == 3 && recompute > 0) continue;  // the shares are uneven, whatever is run again
+            if (data == 3 && recompute > 0) continue;  // the shares are uneven, with or without recompute
             if (layout.ranks() <= ChunkedJob::kMaxRanks && (data > 1 || zero == 0 || zero == 3))
               all.push_back(layout);
           }
@@ -100,7 +100,7 @@ TEST_P(TensorLayouts, OfLlamasToo) {
 INSTANTIATE_TEST_SUITE_P(Precisions, TensorLayouts, testing::precisions_tied_or_not(),
                          testing::precision_and_tied_name);
 
-// Whose embedding and head every tensor rank has whole.
+// Every tensor rank has the whole embedding and head.
 TEST(TensorLayouts, OfBertsToo) {
   const Build bert = [](bool) {
     return build_bert({.layers = 4,
@@ -119,7 +119,7 @@ TEST(TensorLayouts, OfBertsToo) {
   }
 }
 
-// Stopped after two steps on one layout, and gone on with on another.
+// Stopped after two steps on one layout, and continued on another.
 TEST(TensorLayouts, CheckpointsResumeOnAnyOther) {
   const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kBf16, true, {});
   for (const Layout& from : sampled(kSome, 3)) {
@@ -153,7 +153,7 @@ TEST(TensorLayouts, AnOddVocabularyIsNotCut) {
     EXPECT_TRUE(kJob.run(odd, PrecisionMode::kBf16, true, layout) == expected) << layout.to_string();
 }
 
-// Tables whose vocabulary is cut, with the positions and without.
+// Tables with a cut vocabulary, with and without the positions.
 TEST(TensorLayouts, FrozenTablesToo) {
   const Layout layouts[] = {kSome[0], kSome[2], kSome[4]};
   for (const char* frozen : {"embedding*", "embedding.tokens*"}) {
@@ -167,7 +167,7 @@ TEST(TensorLayouts, FrozenTablesToo) {
   EXPECT_TRUE(kJob.run(kLlama, PrecisionMode::kFp32, false, layouts[0], {"embedding*"}) == expected);
 }
 
-// Ranks divide the heads; what is left of the groups cuts the sums of each rank.
+// Ranks divide the heads; the remaining factor of the groups splits the sums of each rank.
 TEST(TensorLayouts, GroupsNeedNotDivideTheHeads) {
   const Build twelve_heads = [](bool tied) {
     GptConfig config = kJob.gpt(tied);
@@ -192,7 +192,7 @@ TEST(TensorLayouts, GroupsNeedNotDivideTheHeads) {
   }
 }
 
-// The number of chunks decides last bits alone.
+// The number of chunks changes only the last bits.
 TEST(TensorLayouts, ModelsInChunksStartAlike) {
   const auto first_loss = [](int chunks) {
     float loss = 0;
@@ -227,7 +227,7 @@ TEST(TensorLayouts, WhatCannotBeSharedIsRefused) {
   twelve.hidden = 48, twelve.heads = 12;
   EXPECT_NE(refusal(twelve, 8, 8).find("cannot share the 4 tensor chunks of 'blocks.0"), std::string::npos);
   twelve.hidden = 36, twelve.heads = 9, twelve.tensor_chunks = 4;
-  EXPECT_THROW(build_gpt(twelve), Error);  // heads that nobody could share
+  EXPECT_THROW(build_gpt(twelve), Error);  // heads that no ranks could share
 }
 
 }  // namespace
