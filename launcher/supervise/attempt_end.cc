@@ -29,7 +29,7 @@ std::int64_t last_step(const std::filesystem::path& metrics) {
   std::int64_t step = 0;
   for (std::string line; std::getline(file, line) && !file.eof();) {
     const auto parsed = parse_small_json(line);
-    // the remainder of a line that began before the tail
+    // The remainder of a line that began before the tail.
     if (!parsed.is_object() || !parsed.contains("step")) continue;
     if (parsed["step"].is_number_integer()) step = parsed["step"];
   }
