@@ -16,7 +16,7 @@ struct EndEvidence {
   std::optional<RunRecord> failure;  // null: no rank wrote a record
   MpirunWords mpirun;
   std::vector<std::string> rank_hosts = {};  // by rank, as the hosts name themselves; empty: unknown
-  /// What a host names itself -> its name in the host file. Several hosts may name themselves alike.
+  /// Maps a host's own name to its name in the host file. Several hosts may have one own name.
   std::multimap<std::string, std::string> names = {};
 };
 

@@ -46,7 +46,7 @@ class HostPool {
   /// Probes unusable hosts, and hosts that are new in the file, again every few seconds while a job runs.
   /// Does not block.
   void look_again();
-  /// What a host names itself -> its name in the file, see culprit_host.h.
+  /// Maps a host's own name to its name in the file, see culprit_host.h.
   std::multimap<std::string, std::string> names() const;
 
  private:

@@ -48,7 +48,7 @@ void check_plan(JobConfig config, int num_ranks, const LaunchEnvironment& launch
   batch_layout(config, num_ranks);
   config = counted_on(std::move(config), device);
   const auto cut = config.parallel.pipeline_cut.kind;
-  // A job that cuts by measurement cuts later; the cut by FLOPs stands in for it.
+  // A job that cuts by measurement cuts later; the cut by FLOPs replaces it here.
   if (config.parallel.layout.pipeline > 1 &&
       (cut == PipelineCut::Kind::kFlops || cut == PipelineCut::Kind::kMeasured)) {
     const MemoryLimit limit = planned_limit(config, num_ranks, 0);

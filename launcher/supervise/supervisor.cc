@@ -34,7 +34,7 @@ constexpr auto kLookAgain = std::chrono::seconds(1);  // interval for hosts and 
 constexpr auto kTimeToStop = std::chrono::seconds(60);
 // Ranks end within milliseconds of their mpirun.
 constexpr auto kTimeToFollow = std::chrono::seconds(3);
-// Mpirun ends a job within seconds of announcing it, but waits for a lost host.
+// mpirun ends a job within seconds of announcing it, but waits for a lost host.
 constexpr auto kTimeToEnd = std::chrono::seconds(6);
 // For a job with a silent host: mpirun notices it within this time or never.
 constexpr auto kTimeToEndWithoutHost = std::chrono::seconds(4);

@@ -20,7 +20,7 @@ struct LayoutRanks {
   std::int64_t limit_bytes = 0;  // of a rank; 0: the memory of the cluster description's device
 };
 
-/// How to obtain the rates of this machine if it has no cluster description.
+/// The source of rates for a machine without a cluster description.
 enum class Rates {
   kMeasured,  // measured by this process alone
   kAtOnce,    // measured by all ranks of the job at the same time

@@ -22,12 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// Mpirun ends some milliseconds after its last process, or some seconds on a busy machine.
+// mpirun ends some milliseconds after its last process, or some seconds on a busy machine.
 constexpr auto kPatience = std::chrono::seconds(5);
 // Every rank has a helper and one is enough, so they act at different times.
 constexpr auto kBetweenRanks = std::chrono::seconds(1);
 constexpr auto kMpirunPoll = std::chrono::milliseconds(50);
-// Mpirun treats a second SIGTERM within 5 s as a request to exit at once, with exit code 1.
+// mpirun treats a second SIGTERM within 5 s as a request to exit at once, with exit code 1.
 constexpr auto kBetweenSignals = std::chrono::milliseconds(300);
 
 bool is_mpirun(pid_t process) {

@@ -31,7 +31,7 @@ struct OutputFolder {
 /// Error(kRuntime) if the disk is full or fails, else Error(kInvalidInput).
 OutputFolder prepare_output_folder(const std::filesystem::path& root);
 
-/// Removes the output folder of a refused job, and those of its parents that the job created. A folder that
+/// Removes the output folder of a refused job, and the parents that the job created. A folder that
 /// already existed is kept.
 class RefusedFolder {
  public:

@@ -44,7 +44,7 @@ struct RunSummary {
   std::string throughput_unit = "tokens";
   double throughput = 0;  // over the same steps, all ranks
   RankMemory memory;      // maximum over ranks and steps; each category has its own maximum
-  // Of the fp32 parameters and the optimizer state in global order; independent of the layout.
+  // Hash of the fp32 parameters and the optimizer state in global order; independent of the layout.
   std::string state_hash;
   std::string checkpoint;  // the last one saved; may be empty
   RunLayout layout;

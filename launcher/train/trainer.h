@@ -100,7 +100,7 @@ class Trainer {
   void note_copied(const PartnerCopy::Copied& copied);
   bool is_to_stop();                 // asked to stop, or on rank 0 the time limit is reached
   void look_at_output();             // rank 0: after a loss, checkpoints go to the fallback folder
-  [[noreturn]] void leave_output();  // collective: all ranks know of the loss
+  [[noreturn]] void leave_output();  // collective: the loss was exchanged
   /// Throws AgreedError if the run is done without an update.
   ExitCode end(ExitCode code);
   /// Rank 0: writes summary.json and the last line. `failure`: the run's error; empty: none.

@@ -1,4 +1,4 @@
-// How a Trainer reads a step's results and reacts: metrics line, skips, spikes.
+// Reads a step's results and reacts to them: metrics line, skips, spikes.
 #include <algorithm>
 #include <chrono>
 #include <utility>
