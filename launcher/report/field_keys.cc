@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Fields of EngineOptions whose key is not their name in [parallel].
+// Fields of EngineOptions whose key differs from the field's name in [parallel].
 constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"pipeline.stages", "parallel.pipeline"},    {"pipeline.schedule", "parallel.schedule"},
     {"pipeline.chunks", "parallel.chunks"},      {"pipeline.cut", "parallel.pipeline_cut"},
@@ -17,7 +17,7 @@ constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"verify_state", "checkpoint.verify_every"}, {"snapshots", "checkpoint.background"},
 };
 
-// Fields of other structs that messages name, as they stand there.
+// Fields of other structs, in the form used in messages.
 constexpr std::pair<std::string_view, std::string_view> kOtherFields[] = {
     {"Precision::grad_dtype", "precision.grad_dtype"},
     {"Precision::mode", "precision.mode"},
@@ -51,7 +51,7 @@ std::string with_keys(std::string_view message) {
     if (at == std::string_view::npos) break;
     message.remove_prefix(at + kFieldOf.size());
     std::size_t end = std::min(message.find_first_not_of("abcdefghijklmnopqrstuvwxyz_."), message.size());
-    while (end > 0 && message[end - 1] == '.') --end;  // of a sentence
+    while (end > 0 && message[end - 1] == '.') --end;  // a period that ends a sentence
     text += key_of(message.substr(0, end));
     message.remove_prefix(end);
   }

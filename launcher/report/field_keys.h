@@ -1,4 +1,4 @@
-// The keys of a job that stand for the fields that libraries speak of: the one place that knows both.
+// Maps the libraries' field names to the keys of a job. The only place that knows both.
 #pragma once
 
 #include <string>
@@ -9,11 +9,10 @@
 
 namespace trireme {
 
-/// Of a field of EngineOptions: "zero" -> "parallel.zero", "pipeline.cut" -> "parallel.pipeline_cut".
+/// The key of a field of EngineOptions: "zero" -> "parallel.zero", "pipeline.cut" -> "parallel.pipeline_cut".
 std::string key_of(std::string_view field);
 
-/// A library's message with keys in place of the fields that it names: "EngineOptions::zero",
-/// "EncodedImage::max_pixels".
+/// Replaces field names in a library's message by keys: "EngineOptions::zero", "EncodedImage::max_pixels".
 std::string with_keys(std::string_view message);
 
 /// "parallel.zero = 2", "data.cache = \"12 MiB\"", "8 ranks".

@@ -27,7 +27,7 @@ ClusterChoice read_cluster_choice(const std::string& file, const std::string& de
 ClusterChoice with_device(ClusterChoice choice, const RankPlace& place) {
   const std::string& file = choice.file;
   if (!choice.device.empty()) {
-    priced_on(choice, [&] { return choice.ranks_device().name; });  // refuses an unknown one
+    priced_on(choice, [&] { return choice.ranks_device().name; });  // throws for an unknown device
     return choice;
   }
   const int ranks = std::min(place.num_ranks, choice.cluster.ranks_per_node);
