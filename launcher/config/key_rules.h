@@ -16,9 +16,9 @@ KeyRule count_from(std::int64_t least);
 KeyRule from_to(double least, double most);
 KeyRule above(double bound);
 KeyRule between(double low, double high);
-/// Each number of the value lies in (low, most].
+/// Each number of the value is in (low, most].
 KeyRule each_within(double low, double most);
-/// Each number of the value lies in [least, bound).
+/// Each number of the value is in [least, bound).
 KeyRule from_to_below(double least, double bound);
 /// A string that is empty, or `prefix` followed by more text.
 KeyRule empty_or_after(std::string prefix, const std::string& placeholder);

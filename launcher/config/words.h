@@ -28,7 +28,7 @@ enum class DataKind : std::uint8_t { kTokens, kDocuments, kImages, kSynthetic };
 /// Training task of a text model.
 enum class ModelTask : std::uint8_t { kMaskedTokens, kClassify };
 
-/// How the layout is chosen: by the keys of [parallel], or by a search before step 1.
+/// The source of the layout: set by the keys of [parallel], or by a search before step 1.
 enum class LayoutChoice : std::uint8_t { kGiven, kAuto };
 
 /// The partition of the blocks into pipeline stages.

@@ -1,5 +1,5 @@
-// What a page shows of a run beside its curves: progress, events, ranks and configuration. JSON, read by
-// pages and by the terminal view.
+// The state of a run that a page shows beside its curves: progress, events, ranks and configuration. JSON,
+// read by pages and by the terminal view.
 #pragma once
 
 #include <filesystem>

@@ -21,7 +21,7 @@ namespace trireme {
 /// once between two polls and shared by all clients, so neither slow nor many clients cost more.
 class Watch {
  public:
-  /// `arguments` are those of find_runs(). Their folders are searched for new runs every `search_every`.
+  /// `arguments`: as for find_runs(). Their folders are searched for new runs every `search_every`.
   /// Throws what find_runs() throws, but accepts a folder without runs.
   explicit Watch(std::vector<std::string> arguments,
                  std::chrono::milliseconds search_every = std::chrono::seconds(3));
