@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// A table of the file while it is read: every key must be taken.
+/// A table of the file while it is parsed; check_keys() refuses keys that were not read.
 class Section {
  public:
   Section(const toml::table& table, std::string source, std::string name)
@@ -37,7 +37,7 @@ class Section {
   void numbers(Part& part, std::span<const ClusterField<Part>> fields) {
     for (const ClusterField<Part>& field : fields) {
       number(field.name, part.*field.value);
-      // What has no default has a value out of range.
+      // A field without a default is initialised out of range.
       if (!table_.contains(field.name) && part.*field.value < field.low) {
         missing_.push_back(fmt::format("{} is missing: a number from {} to {}", full_name(field.name),
                                        field.low, field.high));
@@ -45,7 +45,7 @@ class Section {
     }
   }
 
-  /// A table of this one; nothing where it is absent.
+  /// A nested table; null if absent.
   const toml::table* table(const std::string& key) {
     const toml::node* node = take(key);
     TRIREME_CHECK(node == nullptr || node->is_table(), "{}: {} needs a section [{}]", at(*node),
@@ -53,7 +53,7 @@ class Section {
     return node == nullptr ? nullptr : node->as_table();
   }
 
-  /// Refuses what nobody has taken, and a number that is missing.
+  /// Refuses keys that were not read, and missing numbers.
   void check_keys() const {
     for (const auto& [key, node] : table_) {
       const std::string found(key.str());
@@ -147,7 +147,7 @@ ClusterDevice read_device(const std::string& name, Section& section, const std::
   return device;
 }
 
-/// Gives devices with `calls_of` the calls of that one.
+/// Copies the calls of the device named by `calls_of`.
 void share_calls(Cluster& cluster, const std::string& source) {
   for (ClusterDevice& device : cluster.devices) {
     if (device.calls_of.empty()) continue;

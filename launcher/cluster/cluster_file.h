@@ -1,4 +1,4 @@
-// Descriptions of clusters as TOML files.
+// Reads and writes descriptions of clusters as TOML files.
 #pragma once
 
 #include <filesystem>
@@ -8,14 +8,14 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) that names the file, with line and column, the key and what is allowed: of an
-/// unknown key the nearest known one, a number out of bounds, a link that no section describes.
+/// Throws Error(kInvalidInput) with file, line, column, key and allowed values. Examples: an unknown key
+/// (with the nearest known one), a number out of range, a link without a section.
 Cluster read_cluster(const std::filesystem::path& file);
 
-/// The same from text; `source` names it in messages.
+/// Parses text; `source` names it in messages.
 Cluster parse_cluster(std::string_view text, const std::string& source);
 
-/// Every key with its value; parse_cluster() reads the same cluster from it.
+/// Every key with its value; parse_cluster() of the text returns the same cluster.
 std::string to_toml(const Cluster& cluster);
 
 }  // namespace trireme

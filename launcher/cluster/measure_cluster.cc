@@ -18,14 +18,14 @@
 namespace trireme {
 namespace {
 
-// A machine whose cores others use, too, is slow for seconds at a time: each job is measured in rounds that
-// are half a minute apart, and of each call the fastest round counts.
+// A machine with other users can be slow for seconds at a time. So each job is measured in rounds half a
+// minute apart, and the fastest round counts for each call.
 constexpr int kRounds = 2;
 constexpr double kSecondsOfAJob = 0.3;
 constexpr double kMsOfARate = 100;
 
 struct ReferenceJob {
-  const char* model;  // [model], [data] and [train]
+  const char* model;  // contents of [model], [data] and [train]
   bool all_precisions = false;
 };
 
@@ -63,8 +63,8 @@ constexpr ReferenceJob kJobs[] = {
      "[train]\nglobal_batch = 4\nmicro_batch = 2\n[optimizer]\nname = \"sgd\"\n"},
 };
 
-/// Of each kernel, calls by bytes and operations: means of a job's, of its rounds the fastest, and of several
-/// jobs the mean.
+/// For each kernel, times by bytes and operations: the mean of a job's calls, the fastest of its rounds, and
+/// the mean of several jobs.
 class MeasuredCalls {
  public:
   void begin_round() { ++round_; }
@@ -91,7 +91,7 @@ class MeasuredCalls {
 
  private:
   struct Mean {
-    double us = 0;  // of all
+    double us = 0;  // total
     int count = 0;
   };
   using Rounds = std::map<int, Mean>;
@@ -102,11 +102,11 @@ class MeasuredCalls {
   }
 
   int round_ = 0;
-  // By kernel, bytes and operations, and job.
+  // Keys: kernel, (bytes, operations), job.
   std::map<std::string, std::map<std::pair<double, double>, std::map<std::string, Rounds>>> calls_;
 };
 
-/// Where calls have finished when they return, in the midst of a step; else by themselves.
+/// Times calls within a step if they are synchronous, else separately.
 void add_calls(const std::string& text, const MeasuredRank& rank, MeasuredCalls& calls) {
   const JobConfig config = resolve(parse_config(text, "reference job"));
   const PlannedJob job = planned_job(config, build_blocks(config.model), 1);
@@ -136,7 +136,7 @@ std::vector<std::string> reference_jobs() {
   return jobs;
 }
 
-/// A link of its own for each number of ranks.
+/// Adds a separate link for each number of ranks.
 void add_link(const MeasuredRank& rank, ClusterDevice& device, Cluster& cluster) {
   device.inside = fmt::format("{}-ranks", rank.num_ranks);
   std::erase_if(cluster.links, [&](const ClusterLink& link) { return link.name == device.inside; });
@@ -159,7 +159,7 @@ Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const
   add_rates(rank, kMsOfARate, device);
   MeasuredCalls calls;
   const std::vector<std::string> jobs = reference_jobs();
-  // Where calls are timed by themselves, the fastest of several counts already.
+  // Asynchronous calls are timed separately, where the fastest of several already counts.
   const int rounds = backend_for(rank.device.type).is_asynchronous() ? 1 : kRounds;
   for (int round = 0; round < rounds; ++round) {
     observe(fmt::format("calls of {} small models, round {} of {}", jobs.size(), round + 1, rounds));
@@ -203,7 +203,7 @@ Cluster with_shared_cores(Cluster old, const MeasuredRank& rank) {
 Cluster merged(const Cluster& old, const Cluster& now) {
   Cluster cluster = now;
   cluster.ranks_per_node = std::max(old.ranks_per_node, now.ranks_per_node);
-  cluster.host.waiting_share = old.host.waiting_share;  // which ranks with cores of their own do not have
+  cluster.host.waiting_share = old.host.waiting_share;  // only ranks that share cores have one
   for (const ClusterLink& link : old.links) {
     if (std::ranges::find(cluster.links, link.name, &ClusterLink::name) == cluster.links.end()) {
       cluster.links.push_back(link);

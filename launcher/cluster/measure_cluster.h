@@ -1,4 +1,4 @@
-// This machine as a description of a cluster: `trireme doctor --measure`.
+// Measures this machine for a cluster description: `trireme doctor --measure`.
 #pragma once
 
 #include <functional>
@@ -13,26 +13,25 @@ namespace trireme {
 
 struct MeasuredRank {
   Device device;
-  int threads = 1;                // of a rank
-  int num_ranks = 1;              // that share this host, and compute at the same time
-  int cores = 0;                  // that the ranks of this host share; 0: none
-  std::int64_t memory_bytes = 0;  // of a rank
-  std::optional<LinkRates> link;  // of two or more ranks
-  double waiting_share = 0;       // of ranks that share cores
+  int threads = 1;                // per rank
+  int num_ranks = 1;              // on this host, computing at the same time
+  int cores = 0;                  // shared by the ranks of this host; 0: not shared
+  std::int64_t memory_bytes = 0;  // per rank
+  std::optional<LinkRates> link;  // for two or more ranks
+  double waiting_share = 0;       // for ranks that share cores
 };
 
-/// Times the calls of a step of small models, of each family, by themselves: GPTs in every precision of the
-/// device, others in fp32 and bf16. About a minute on two cores. `observe` is told of each part.
+/// Times the calls in a step of small models of each family: GPTs in every precision of the device, others in
+/// fp32 and bf16. Takes about a minute on two cores. `observe` is called before each part.
 Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const std::string&)>& observe);
 
-/// For more threads of ranks than there are cores: `old` with a device for so many ranks, which has the calls
-/// that were measured for ranks with as many threads on cores of their own, the link of these ranks, and what
-/// they take of the cores while they wait.
-/// Throws Error(kInvalidInput) where `old` has no such calls.
+/// For ranks with more threads than cores. Returns `old` with a device for this number of ranks. Its calls
+/// are those measured for ranks with the same threads and unshared cores; its link and waiting share are from
+/// `rank`. Throws Error(kInvalidInput) if `old` has no such calls.
 Cluster with_shared_cores(Cluster old, const MeasuredRank& rank);
 
-/// `old` with what `now` has measured: a device of the same name is replaced, as are host and framework;
-/// devices measured with other numbers of threads, and links, stay.
+/// Merges `now` into `old`: replaces devices of the same name, host and framework; keeps links and devices
+/// measured with other numbers of threads.
 Cluster merged(const Cluster& old, const Cluster& now);
 
 }  // namespace trireme

@@ -9,8 +9,8 @@ namespace trireme {
 namespace {
 
 constexpr double kRoughMsOfARate = 20;
-constexpr double kWaitingShare = 0.1;  // as measured of four ranks on two cores
-constexpr double kLaunchUs = 3;        // of a small call on a CPU, of a kernel on a GPU
+constexpr double kWaitingShare = 0.1;  // measured for four ranks on two cores
+constexpr double kLaunchUs = 3;        // per small call on a CPU, per kernel on a GPU
 
 bool is_host(const MeasuredRank& rank) {
   return traits(rank.device.type).host_memory;
@@ -61,7 +61,7 @@ void add_rates(const MeasuredRank& rank, double ms, ClusterDevice& device) {
 Cluster rough_cluster(const MeasuredRank& rank, const RoughRanks& ranks) {
   ClusterDevice device;
   add_rates(rank, kRoughMsOfARate, device);
-  // Ranks that took turns on the cores while they measured are faster when they have cores of their own.
+  // Ranks that shared cores while measuring are faster with dedicated cores.
   const double turns = rank.cores > 0 ? double(ranks.at_once) * rank.threads / rank.cores : 1;
   for (auto& [math, tflops] : device.peak_tflops) tflops *= std::max(turns, 1.0);
   device.memory_gb_s *= std::max(turns, 1.0);

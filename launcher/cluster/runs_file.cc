@@ -50,7 +50,7 @@ std::vector<std::string> required_columns() {
   return names;
 }
 
-/// Column -> index; checked.
+/// Column name -> index, after checks.
 std::map<std::string, std::size_t> read_header(const std::string& file, const std::string& header) {
   std::map<std::string, std::size_t> columns;
   const std::vector<std::string> cells = split(header);
@@ -71,7 +71,7 @@ std::map<std::string, std::size_t> read_header(const std::string& file, const st
   return columns;
 }
 
-/// The cells of a row, read as what their columns hold.
+/// The cells of a row, parsed by their columns.
 class Row {
  public:
   Row(const std::map<std::string, std::size_t>& columns, const std::string& line, std::string where)
@@ -123,7 +123,7 @@ void check_names(const Row& row, const TrainingRun& run, const Cluster& cluster)
                 "{}, column precision: unknown \"{}\"; did you mean {}?", row.where(), run.precision,
                 nearest_name(run.precision, precisions));
   try {
-    predict_step(cluster, run);  // refuses a precision without a peak, and nodes without a link
+    predict_step(cluster, run);  // throws for a precision without a peak, and for nodes without a link
   } catch (const Error& error) {
     throw Error(error.code(), "{}: {}", row.where(), error.what());
   }

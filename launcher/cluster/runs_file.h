@@ -1,4 +1,4 @@
-// Tables of training steps as CSV files: a run a row.
+// Tables of training steps as CSV files, one run per row.
 #pragma once
 
 #include <filesystem>
@@ -10,29 +10,29 @@
 
 namespace trireme {
 
-/// What a row that is no run is: an error, or left out with a note.
+/// Handling of invalid rows: an error, or a skip with a note.
 enum class BadRows { kRefuse, kSkip };
-/// Whether a row without a measured step is no run.
+/// kNeeded: a row without a measured step is invalid.
 enum class MeasuredSteps { kMayLack, kNeeded };
 
 struct RunsFile {
   std::string header;              // as in the file
-  std::vector<std::string> lines;  // of `runs`, as in the file
+  std::vector<std::string> lines;  // rows of `runs`, as in the file
   std::vector<TrainingRun> runs;
-  std::vector<std::string> skipped;  // why, of each row that is left out
+  std::vector<std::string> skipped;  // for each skipped row, the reason
 };
 
-/// Columns are found by their names; unknown ones are kept in `lines` and have no effect. Required: gpu,
+/// Columns are found by name; unknown columns are kept in `lines` and have no effect. Required: gpu,
 /// precision, gpus, global_batch, micro_batch, seq_len, layers, hidden, heads, vocab, tensor, data, pipeline.
-/// May be absent or empty: zero, recompute (0 or 1), chunks, step_ms.
+/// Optional: zero, recompute (0 or 1), chunks, step_ms.
 ///
-/// Throws Error(kInvalidInput) for a missing column, a file without a run, and in a row with file, line,
-/// column and value: for what is no number or below 1, gpus that are not tensor * data * pipeline, a device
-/// or precision that `cluster` lacks, a measured step that is needed and absent.
+/// Throws Error(kInvalidInput) for a missing column and for a file without a run. For a row, names file,
+/// line, column and value: not a number or below 1, gpus other than tensor * data * pipeline, a device or
+/// precision that `cluster` lacks, a missing step_ms with MeasuredSteps::kNeeded.
 RunsFile read_runs(const std::filesystem::path& file, const Cluster& cluster, BadRows bad_rows,
                    MeasuredSteps steps = MeasuredSteps::kMayLack);
 
-/// The file again, with predicted_ms, one for each run, as its last column; one that it had is left out.
+/// The file with predicted_ms as its last column, one value per run; replaces an existing predicted_ms.
 std::string to_csv(const RunsFile& file, const std::vector<double>& predicted_ms);
 
 }  // namespace trireme

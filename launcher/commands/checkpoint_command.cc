@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder that holds the step folders of a run.
+/// The folder with a run's step folders.
 fs::path store_of(const fs::path& path) {
   const fs::path inside = path / "checkpoints";
   const fs::path root = fs::is_directory(inside) ? inside : path;
@@ -34,7 +34,7 @@ fs::path store_of(const fs::path& path) {
   return root;
 }
 
-/// Whole and damaged checkpoints of a run, oldest first; what writers left behind is none.
+/// Whole and damaged checkpoints of a run, oldest first; leftovers of writers are not listed.
 std::vector<fs::path> step_folders(const fs::path& root) {
   std::vector<fs::path> folders;
   for (const fs::directory_entry& entry : fs::directory_iterator(root)) {
@@ -48,7 +48,7 @@ std::vector<fs::path> step_folders(const fs::path& root) {
   return folders;
 }
 
-/// A line of its own; true if the checkpoint is whole.
+/// Prints one line; true if the checkpoint is whole.
 bool report(const fs::path& folder, Verify verify) {
   try {
     const Checkpoint checkpoint = open_checkpoint(folder, verify);
@@ -78,7 +78,7 @@ ExitCode look_at(const fs::path& path, Verify verify) {
   return whole ? ExitCode::kDone : ExitCode::kFailed;
 }
 
-/// A checkpoint, or the newest whole one of a run.
+/// The checkpoint at `path`, or the newest whole one of a run.
 Checkpoint checkpoint_of(const fs::path& path) {
   if (fs::exists(path / Manifest::kFileName)) return open_checkpoint(path, Verify::kChecksums);
   const auto newest = CheckpointStore(store_of(path)).latest(Verify::kChecksums);
@@ -102,7 +102,7 @@ ExitCode prune(const fs::path& path, std::int64_t keep) {
   const fs::path root = fs::canonical(store_of(path));
   const std::vector<fs::path> before = step_folders(root);
   TRIREME_CHECK(!before.empty(), "{} holds no checkpoint", path.string());
-  const FolderLock lock(root.parent_path());  // no run writes there
+  const FolderLock lock(root.parent_path());  // no run may write there
   CheckpointStore(root).prune(keep, Verify::kChecksums);
   for (const fs::path& folder : before)
     fmt::print("{}  {}\n", folder.string(), fs::exists(folder) ? "kept" : "removed");

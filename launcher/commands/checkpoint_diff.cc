@@ -15,7 +15,7 @@
 namespace trireme {
 namespace {
 
-/// The tensors of all safetensors files of a checkpoint, as "file: name".
+/// The tensors in all safetensors files of a checkpoint, named "file: name".
 class CheckpointTensors {
  public:
   explicit CheckpointTensors(const Checkpoint& checkpoint) {
@@ -39,7 +39,7 @@ float float_at(const SafetensorsTensor& tensor, std::uint64_t element) {
   return value;
 }
 
-/// Empty where the bits are the same.
+/// Empty if the bits are equal.
 std::string compare_values(const SafetensorsTensor& a, const SafetensorsTensor& b) {
   if (std::ranges::equal(a.data, b.data)) return "";
   if (a.dtype != "F32") return "other bytes";
@@ -50,7 +50,7 @@ std::string compare_values(const SafetensorsTensor& a, const SafetensorsTensor& 
     if (std::memcmp(&x, &y, sizeof x) == 0) continue;
     ++num_different;
     const float difference = std::abs(x - y);
-    // NaN, once met, stays: it compares as larger than nothing.
+    // NaN is kept once seen: it compares as larger than nothing.
     if (!(difference <= largest) && !std::isnan(largest)) largest = difference;
   }
   return fmt::format("{} of {} values differ, by {} at most", num_different, a.num_elems, largest);

@@ -1,4 +1,4 @@
-// What differs between two checkpoints: settings, tensors, values.
+// Compares two checkpoints: settings, tensors, values.
 #pragma once
 
 #include <string>
@@ -8,10 +8,9 @@
 
 namespace trireme {
 
-/// A line for each difference: of steps, of keys that change the mathematics, of tensors that one of them
-/// alone has or that have another shape, and of values, with how many differ and by how much at most. Empty:
-/// they are the same. Throws Error(kInvalidInput) where one is not of a training run, or a file cannot be
-/// read.
+/// One line per difference: steps, keys that change the mathematics, tensors that are missing or have another
+/// shape, and values, with their number and the largest difference. Empty: equal. Throws Error(kInvalidInput)
+/// if one is not from a training run, or a file cannot be read.
 std::vector<std::string> describe_differences(const Checkpoint& a, const Checkpoint& b);
 
 }  // namespace trireme

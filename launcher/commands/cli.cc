@@ -35,8 +35,8 @@ int as_int(ExitCode code) {
   return static_cast<int>(code);
 }
 
-/// Messages of the libraries go to standard error, in the form of our own; what ranks would repeat is shown
-/// by the first.
+/// Sends the libraries' log messages to standard error in our format. Messages that all ranks would repeat
+/// are shown by rank 0 only.
 void set_up_log(const LaunchEnvironment& launch) {
   auto logger =
       std::make_shared<spdlog::logger>("trireme", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -46,7 +46,7 @@ void set_up_log(const LaunchEnvironment& launch) {
   spdlog::set_default_logger(std::move(logger));
 }
 
-/// CLI11 would only say that a command is missing.
+/// Reports an unknown command; CLI11 would only report a missing one.
 void check_command_name(const CLI::App& app, int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return;
   std::vector<std::string> names;
@@ -56,7 +56,7 @@ void check_command_name(const CLI::App& app, int argc, const char* const* argv) 
                 fmt::join(names, ", "));
 }
 
-/// What a command prints may be all that it makes: a full disk or a closed pipe is a failure.
+/// A command's output may be its only result, so a full disk or a closed pipe is a failure.
 void check_output() {
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
     throw Error(ErrorCode::kRuntime,
@@ -94,15 +94,15 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
     return as_int(ExitCode::kBadInput);
   }
   const int code = as_int(chosen(launch));
-  if (std::string_view(argv[1]) != "train") check_output();  // whose results are files
+  if (std::string_view(argv[1]) != "train") check_output();  // its results are files
   return code;
 }
 
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) noexcept {
-  int rank = -1;  // to be named in messages: only when there are several
-  const std::runtime_error out_of_memory("the host is out of memory");  // while there is some
+  int rank = -1;  // shown in messages only if there are several ranks
+  const std::runtime_error out_of_memory("the host is out of memory");  // created while memory is available
   try {
     const LaunchEnvironment launch = read_launch_environment();
     if (launch.num_ranks > 1) rank = launch.rank;
@@ -111,7 +111,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     refuse_small_stacks(find_small_stacks(stack_limit()));
     refuse_small_address_space(address_space());
     report_bus_errors();
-    std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of sizes is an error of its write then
+    std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the size limit then fails with a write error
     return parse_and_run(argc, argv, launch);
   } catch (const std::exception& failure) {
     const Error error = as_error(failure);

@@ -1,9 +1,9 @@
-// The command line: which command, its options, and errors as messages and exit codes.
+// The command line: selects the command, parses its options, and turns errors into messages and exit codes.
 #pragma once
 
 namespace trireme {
 
-/// Runs the program. Returns its exit code (exit_code.h); throws nothing.
+/// Runs the program and returns its exit code (exit_code.h). Does not throw.
 int run_command_line(int argc, const char* const* argv) noexcept;
 
 }  // namespace trireme

@@ -12,10 +12,10 @@ class App;
 
 namespace trireme {
 
-/// The command that was requested, run after the command line has been parsed.
+/// The selected command, run after the command line was parsed.
 using Command = std::function<ExitCode(const LaunchEnvironment&)>;
 
-// Each adds its subcommand with options to `app`, and sets `chosen` when the command line names it.
+// Each adds its subcommand with options to `app`, and sets `chosen` if the command line selects it.
 void add_calibrate_command(CLI::App& app, Command& chosen);
 void add_checkpoint_command(CLI::App& app, Command& chosen);
 void add_data_command(CLI::App& app, Command& chosen);

@@ -34,7 +34,7 @@ struct TextArguments {
 
 constexpr const char* kAsTextHelp = "Take JSON for text, braces and keys included";
 
-/// Trains a vocabulary on the inputs. Returns the model's path, in the output folder.
+/// Trains a tokenizer on the inputs. Returns the path of its model in the output folder.
 std::string train_tokenizer(const TextArguments& arguments, const PrepareTextOptions& options) {
   const TextSources sources =
       find_text({.inputs = options.inputs, .exclude = options.output, .json_as_text = options.json_as_text});

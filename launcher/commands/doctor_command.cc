@@ -48,7 +48,7 @@ struct DoctorArguments {
   std::vector<std::string> overrides;
 };
 
-// Over the communicator that a job with device = "auto" would use.
+// Uses the communicator that a job with device = "auto" would use.
 AllReduceBandwidth try_all_reduce(const LaunchEnvironment& launch,
                                   const std::shared_ptr<Communicator>& comm) {
   try {
@@ -79,7 +79,7 @@ ExitCode show_roofline(const DoctorArguments& arguments, const LaunchEnvironment
   return ExitCode::kDone;
 }
 
-/// Keeps what is logged, beside what becomes of it otherwise.
+/// Collects log messages, which are still logged as usual.
 class LogNotes {
  public:
   LogNotes() : sink_(std::make_shared<spdlog::sinks::ostream_sink_mt>(text_)) {
@@ -102,7 +102,8 @@ class LogNotes {
   const spdlog::sink_ptr sink_;
 };
 
-/// As JSON a line a call, as soon as it was measured: who is cut off has left what is known.
+/// With JSON, prints a line for each call as soon as it is measured, so that an interrupted run keeps its
+/// results.
 ExitCode show_engines(const DoctorArguments& arguments, const LaunchEnvironment& launch) {
   const JobConfig config = job_of(arguments, launch);
   batch_layout(config, 1);
@@ -135,13 +136,14 @@ ExitCode write_measured(const std::string& file, const Cluster& cluster) {
   return ExitCode::kDone;
 }
 
-/// Before all that is measured: the file can be written, and what is there already is a description.
+/// Before the measurement: checks that the file can be written, and that an existing file is a cluster
+/// description.
 void check_output(const std::string& file) {
   check_can_be_written("--measure", file);
   if (std::filesystem::exists(file)) read_cluster(file);
 }
 
-/// What the first rank measures, while the others do the same beside it.
+/// Writes the measurements of rank 0; the other ranks run the same work at the same time.
 ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch, const RankDevice& rank) {
   run_stage(*rank.comm, [&] {
     if (launch.rank == 0) check_output(file);

@@ -43,7 +43,7 @@ struct EvalArguments {
   bool json = false;
 };
 
-/// The job of the checkpoint, as this command runs it.
+/// The checkpoint's job, as this command runs it.
 JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
   JobConfig config = resolve(evaluation_config(state.config, arguments.overrides));
   if (!arguments.data.empty()) config.data.eval = arguments.data;
@@ -60,16 +60,16 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
   const auto given = arguments.threads > 0 ? arguments.threads : static_cast<int>(config.parallel.threads);
   options.threads = given > 0 ? given : threads_per_rank(count_cores(), launch.num_local_ranks);
   options.global_batch = options.micro_batch * num_ranks;
-  options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // keeps no state
+  options.optimizer = {.kind = OptimizerConfig::Kind::kSgd};  // has no state
   options.ema = 0;                                            // averages are loaded as parameters
-  options.data_cache_bytes = 0;                               // every sample is read once
+  options.data_cache_bytes = 0;                               // every sample is read only once
   return options;
 }
 
-/// What the loss of a token means, whatever a token is.
+/// The loss of a token in other units. Bits per byte do not depend on the tokenizer.
 struct TextFigures {
   double perplexity;
-  std::optional<double> bits_per_byte;  // where the data says how many bytes its tokens were made from
+  std::optional<double> bits_per_byte;  // if the data records the byte count of its tokens
 };
 
 std::optional<TextFigures> text_figures(const JobConfig& config, const EvalMetrics& metrics) {
@@ -111,12 +111,12 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, s
   fmt::print("{}\n", json.dump());
 }
 
-/// `data` may be empty: what follows from the job and its paths, the tokenizer, is compared then.
+/// With empty `data`, compares only what follows from the job and its paths: the tokenizer.
 MetData met_by(const JobConfig& config, const JobData& data, const Checkpoint& checkpoint,
                const EvalArguments& arguments) {
   MetData met = met_by_evaluation(config, data, checkpoint.folder.string());
   if (arguments.data.empty()) return met;
-  met.data.eval = std::nullopt;  // whatever it is, it is meant
+  met.data.eval = std::nullopt;  // other evaluation data is intended
   met.eval = met.tokenizer = fmt::format("--data \"{}\"", arguments.data);
   return met;
 }
@@ -145,10 +145,10 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             if (arguments.ema) check_averages(checkpoint);
             const RunState state = read_run_state(checkpoint);
             config = eval_config(state, arguments);
-            // Before an id beyond the vocabulary, which other tokenizers have.
+            // First, because another tokenizer may have ids beyond the vocabulary.
             compare_data(Meeting::kEval, state.data, met_by(config, {}, checkpoint, arguments));
             const JobData opened = open_eval_data(config, /*read_whole=*/launch.local_rank == 0);
-            check_data(state.data, config, opened, checkpoint, arguments);  // names of classes first
+            check_data(state.data, config, opened, checkpoint, arguments);  // class names before their number
             check_classes(config, opened);
             data = opened.eval;
             blocks = build_blocks(config.model);

@@ -9,12 +9,12 @@
 namespace trireme {
 namespace {
 
-/// Keys that an evaluation does not take: one key, or with a dot at the end a whole section.
+/// Keys that an evaluation refuses: one key, or a section if the name ends with a dot.
 struct RefusedKeys {
   std::string_view name;
   std::string_view reason;
 };
-// The first row that matches decides.
+// The first matching row decides.
 constexpr std::array kRefused{
     RefusedKeys{"model.", "the checkpoint has the weights of one model"},
     RefusedKeys{"optimizer.", "an evaluation updates no weights"},

@@ -1,4 +1,4 @@
-// The job of a checkpoint as `trireme eval` runs it.
+// The job of a checkpoint, adapted for `trireme eval`.
 #pragma once
 
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace trireme {
 
-/// The job without the layout and memory of its training: an evaluation has neither gradients nor optimizer
-/// state, and any number of ranks can run it. Of [parallel] the device, `zero`, `timeout_s` and
-/// `oversubscribe` stay. `overrides` are "section.key=value" as in parse_config(). Throws
-/// Error(kInvalidInput) for a key that has no effect on an evaluation, saying why.
+/// The job without its training layout and memory settings: an evaluation has no gradients and no optimizer
+/// state, and any number of ranks can run it. From [parallel] only the device, `zero`, `timeout_s` and
+/// `oversubscribe` are kept. `overrides` are "section.key=value" as in parse_config(). Throws
+/// Error(kInvalidInput) with the reason for a key without effect on an evaluation.
 JobConfig evaluation_config(const JobConfig& trained, std::span<const std::string> overrides);
 
 }  // namespace trireme

@@ -40,24 +40,24 @@ const std::map<std::string, DType> kDTypes{
 struct ExportArguments {
   std::string checkpoint;
   std::string out;
-  std::string format = "safetensors";  // a word of kFormats
+  std::string format = "safetensors";  // one of kFormats
   std::string dtype = "fp32";          // of kDTypes
-  bool adapters = false;               // alone, as PEFT's folder
+  bool adapters = false;               // export only the adapters, as a PEFT folder
   bool ema = false;
   bool force = false;
 };
 
-/// Marks a file that this command wrote and may replace.
+/// Marks a file written by this command, which it may replace.
 constexpr const char* kWriterMetadata = "trireme.writer";
 constexpr const char* kWriter = "trireme export";
 
-/// The tensors of `model` as a file of their own, whole or not at all. Readers of the field go by "format".
+/// Writes the tensors of `model` to a file, atomically. Other libraries read the key "format".
 void write_model(const MergedModel& model, const Checkpoint& checkpoint, const std::filesystem::path& out) {
   const std::vector<std::string> class_names = saved_class_names(checkpoint);
   const std::vector<SafetensorsEntry> entries = model.entries();
   std::map<std::string, std::string> metadata{{"format", "pt"}, {kWriterMetadata, kWriter}};
   if (!class_names.empty()) metadata[kClassNamesMetadata] = nlohmann::json(class_names).dump();
-  if (checkpoint.manifest.content.contains("config")) {  // of a training
+  if (checkpoint.manifest.content.contains("config")) {  // from training
     add_data_record(read_run_state(checkpoint).data, metadata);
   }
   SafetensorsWriter writer(out, entries, metadata);
@@ -78,7 +78,7 @@ OnExisting on_existing(const ExportArguments& arguments) {
   return arguments.force ? OnExisting::kReplaceFiles : OnExisting::kRefuse;
 }
 
-/// The adapters alone. What else was trained goes with them. Returns how many tensors of ours that is.
+/// Exports only the adapters, and other trained tensors. Returns how many tensors of the model that covers.
 std::size_t write_adapters(const SafetensorsReader& model, const SavedAdapters& adapters,
                            const ModelSection& section, const ExportArguments& arguments) {
   const HfModel hf = hf_model_of(section);
@@ -101,14 +101,14 @@ std::size_t write_adapters(const SafetensorsReader& model, const SavedAdapters& 
   return count;
 }
 
-/// What `trireme export` writes beside the model, where transformers looks for it; null: there is none.
+/// The tokenizer for transformers to write beside the model; null: none.
 std::unique_ptr<Tokenizer> find_tokenizer(const Checkpoint& checkpoint) {
   if (!std::filesystem::exists(checkpoint.folder / tokenizer_file(kBpeTokenizer))) return nullptr;
   return load_saved_tokenizer(kBpeTokenizer, checkpoint.folder);
 }
 
-/// The pictures' values and the sentencepiece model, where transformers looks for them. A ViT is the family
-/// whose image processor this build knows.
+/// Writes the image settings and the SentencePiece model in transformers' format. Only ViT has an image
+/// processor here.
 void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
                         const std::filesystem::path& out) {
   const DataRecord data = read_run_state(checkpoint).data;
@@ -126,7 +126,7 @@ void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
       (out / name).string());
 }
 
-/// False for what another program or another command wrote.
+/// False for files of other programs or commands.
 bool is_exported_file(const std::filesystem::path& file) {
   if (!std::filesystem::is_regular_file(file)) return false;
   try {
@@ -134,7 +134,7 @@ bool is_exported_file(const std::filesystem::path& file) {
     const auto writer = reader.metadata().find(kWriterMetadata);
     return writer != reader.metadata().end() && writer->second == kWriter;
   } catch (const Error&) {
-    return false;  // no safetensors file
+    return false;  // not a safetensors file
   }
 }
 
@@ -154,7 +154,7 @@ void check_not_there(const ExportArguments& arguments, ExportFormat format) {
                 out.string());
 }
 
-/// --force replaces files of others, but never those of a checkpoint.
+/// --force replaces other files, but never the files of a checkpoint.
 void check_no_checkpoint(const std::filesystem::path& out, ExportFormat format) {
   const auto folder = format == ExportFormat::kHf ? out : std::filesystem::absolute(out).parent_path();
   std::error_code error;

@@ -23,7 +23,7 @@ bool GeneratedText::update(std::span<const std::int32_t> generated) {
     ended = end != generated.end();
     generated = generated.first(static_cast<std::size_t>(end - generated.begin()));
   }
-  // Decoded together with the prompt: a subword at the seam may be written differently on its own.
+  // Decoded with the prompt, because the first subword may decode differently without it.
   std::vector<std::int32_t> tokens = prompt_;
   tokens.insert(tokens.end(), generated.begin(), generated.end());
   text_ = tokenizer_.decode(tokens);

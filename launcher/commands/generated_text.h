@@ -1,4 +1,4 @@
-// Generated tokens as text, while they come.
+// Generated tokens as text, incrementally.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace trireme {
 
 class GeneratedText {
  public:
-  /// What follows `prompt`. The text ends before the first of `stops`, and with `stops_at_document` where a
-  /// document ends.
+  /// The continuation of `prompt`. The text ends before the first of `stops`, and with `stops_at_document` at
+  /// the end of a document.
   GeneratedText(const Tokenizer& tokenizer, std::vector<std::int32_t> prompt, std::vector<std::string> stops,
                 bool stops_at_document);
 
-  /// Takes all tokens so far; false once the text has ended.
+  /// `generated`: all tokens so far. Returns false once the text has ended.
   bool update(std::span<const std::int32_t> generated);
-  /// The prompt and what follows it.
+  /// The prompt and its continuation.
   const std::string& text() const { return text_; }
-  /// Bytes of text() that later tokens do not change: neither an unfinished character nor the beginning of a
-  /// stop.
+  /// Bytes of text() that later tokens cannot change: without an unfinished character, or a possible
+  /// beginning of a stop.
   std::size_t settled() const;
 
  private:

@@ -1,4 +1,4 @@
-// Ranges of numbers on the command line.
+// Number ranges for command line options.
 #pragma once
 
 #include <fmt/core.h>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Like CLI::Range, which takes "nan" for a number of any range and writes 1e-9 as 0.000000.
+/// Like CLI::Range, which accepts "nan" in any range and prints 1e-9 as 0.000000.
 inline CLI::Validator finite_range(double least, double most) {
   const std::string range = fmt::format("from {} to {}", least, most);
   return CLI::Validator(

@@ -16,7 +16,7 @@ void check_is_new(const char* option, const std::string& file, bool force) {
 
 void check_can_be_written(const char* option, const std::string& file) {
   try {
-    const AtomicFile probe(file);  // goes again
+    const AtomicFile probe(file);  // removed again
   } catch (const Error& error) {
     throw Error(ErrorCode::kInvalidInput, "{} {}: {}", option, file, error.what());
   }

@@ -41,7 +41,7 @@ struct PlanArguments {
   bool json = false, memory = false, actions = false;
   std::optional<int> rank;
   std::optional<std::string> timeline, times, card, cluster;
-  std::string device;  // of the cluster
+  std::string device;  // in the cluster
   ForecastArguments forecast;
   double send_ms = 0.0;
 };
@@ -56,7 +56,7 @@ void check_file_name(const char* option, const std::optional<std::string>& file)
                 "{} {}: there is no folder {}; make it first", option, *file, folder.string());
 }
 
-/// True if two paths are one file, which need not exist yet.
+/// True if two paths name one file, which may not exist yet.
 bool names_one_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -91,7 +91,7 @@ void check_arguments(const PlanArguments& arguments, const LaunchEnvironment& la
   if (arguments.timeline) check_is_new("--timeline", *arguments.timeline, arguments.forecast.force);
 }
 
-/// The device on which a rank of the job would compute on this machine.
+/// The device that a rank of the job would use on this machine.
 Device device_here(const JobConfig& config, const LaunchEnvironment& launch) {
   return choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device;
 }
@@ -104,19 +104,19 @@ int ranks_here(const PlanArguments& arguments, int num_ranks) {
   return arguments.ranks_per_machine > 0 ? std::min(arguments.ranks_per_machine, num_ranks) : num_ranks;
 }
 
-/// Threads that a rank of the job would have on a machine like this one.
+/// Threads of a rank of the job on a machine like this one.
 int threads_of_rank(const PlanArguments& arguments, const JobConfig& config, int num_ranks) {
   if (config.parallel.threads > 0) return static_cast<int>(config.parallel.threads);
   return threads_per_rank(count_cores(), ranks_here(arguments, num_ranks));
 }
 
-/// Of a cluster's node, where the user does not say.
+/// The cluster's ranks per node, unless the user sets it.
 int ranks_of_machine(const PlanArguments& arguments, const ClusterChoice* cluster) {
   if (arguments.ranks_per_machine > 0 || cluster == nullptr) return arguments.ranks_per_machine;
   return std::min(arguments.num_ranks, cluster->cluster.ranks_per_node);
 }
 
-/// So many ranks of machines like this one.
+/// `num_ranks` ranks on machines like this one.
 LayoutRanks ranks_of_plan(const PlanArguments& arguments, const JobConfig& config,
                           const LaunchEnvironment& launch, int num_ranks) {
   const int machine = ranks_here(arguments, num_ranks);
@@ -127,19 +127,20 @@ LayoutRanks ranks_of_plan(const PlanArguments& arguments, const JobConfig& confi
           .limit_bytes = planned_limit(config, num_ranks, machine).bytes};
 }
 
-/// True where a file describes the ranks' machines.
+/// True if a file describes the ranks' machines.
 bool is_described(const PlanArguments& arguments, const JobConfig& config) {
   return arguments.cluster || !config.parallel.cluster.empty();
 }
 
-/// What is known of the ranks' machines: --cluster; of a job that leaves its layout to a search
-/// parallel.cluster, or this machine, roughly; else null.
+/// The cluster description: --cluster. For parallel.layout = "auto": parallel.cluster, or a rough description
+/// of this machine. Else null.
 ClusterOfRanks cluster_of_ranks(const PlanArguments& arguments, const JobConfig& config,
                                 const LaunchEnvironment& launch) {
   const ParallelSection& parallel = config.parallel;
   if (!is_described(arguments, config)) {
     if (!parallel.is_searched()) return nullptr;
-    const auto known = std::make_shared<std::map<int, ClusterChoice>>();  // measured once for each number
+    // Measured once for each number of ranks.
+    const auto known = std::make_shared<std::map<int, ClusterChoice>>();
     return [&arguments, &config, &launch, known](int num_ranks) {
       const auto found = known->find(num_ranks);
       if (found != known->end()) return found->second;
@@ -157,7 +158,7 @@ ClusterOfRanks cluster_of_ranks(const PlanArguments& arguments, const JobConfig&
   };
 }
 
-/// The job with a layout, which is chosen where it leaves that to a search.
+/// The job with its layout, chosen here for parallel.layout = "auto".
 JobConfig with_layout(const PlanArguments& arguments, const JobConfig& config,
                       const LaunchEnvironment& launch, const ClusterOfRanks& cluster_of) {
   if (!config.parallel.is_searched()) return config;
@@ -174,7 +175,7 @@ JobConfig with_layout(const PlanArguments& arguments, const JobConfig& config,
   return chosen.config;
 }
 
-/// From the file that --times names, where it exists; else measured, and written there.
+/// Reads the profile from the file of --times if it exists; otherwise measures it and writes the file.
 BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
                         const LaunchEnvironment& launch) {
   const Device device = device_here(config, launch);
@@ -205,11 +206,11 @@ std::string describe(const std::string& file, const Timeline& timeline, const Me
   return text;
 }
 
-/// The first screen, or the details that were requested.
+/// The first screen, or the requested details.
 std::string describe(const PlanArguments& arguments, const PlanReport& report) {
   if (arguments.json) return to_json(report);
   if (!arguments.memory && !arguments.actions && !arguments.rank) return to_text(report);
-  const bool both = arguments.memory == arguments.actions;  // of --rank alone
+  const bool both = arguments.memory == arguments.actions;  // only --rank was given
   std::string text;
   if (both || arguments.memory) text += memory_details(report, arguments.rank);
   if (both) text += "\n";
@@ -220,7 +221,7 @@ std::string describe(const PlanArguments& arguments, const PlanReport& report) {
 ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launch) {
   check_arguments(arguments, launch);
   const JobConfig given = resolve(load_config(arguments.job, arguments.overrides));
-  const std::string warning = check_schedule(given);  // as `train` would
+  const std::string warning = check_schedule(given);  // as `train` does
   if (!warning.empty()) log_warning(warning);
   TRIREME_CHECK(
       !arguments.card || !given.parallel.is_searched(),
@@ -245,7 +246,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                 "--times {} is about how long blocks take: it needs --timeline FILE, or a job with "
                 "parallel.pipeline of 2 or more",
                 *arguments.times);
-  batch_layout(config, arguments.num_ranks);  // refuses what cannot be laid out
+  batch_layout(config, arguments.num_ranks);  // throws if the batch cannot be laid out
   std::optional<MeasuredCard> card;
   if (arguments.card) {
     TRIREME_CHECK(config.parallel.device != DeviceType::kCpu,
@@ -295,7 +296,7 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
     if (!arguments.json) text += describe(*arguments.timeline, timeline, report.plan.mesh);
   }
   fmt::print("{}", text);
-  // As `train` would end.
+  // The exit code of `train`.
   return report.fit.fits() ? ExitCode::kDone : ExitCode::kBadInput;
 }
 

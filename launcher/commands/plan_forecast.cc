@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kMostRanks = 1 << 20;
 
-/// "1..1024" with ".." between.
+/// Parses "1..1024", where `between` is "..".
 std::pair<int, int> parse_range(const char* option, const std::string& text, const std::string& between) {
   std::pair<int, int> range{0, 0};
   const char* const stop = text.data() + text.size();
@@ -165,7 +165,7 @@ void check_forecast(const ForecastArguments& arguments) {
   TRIREME_CHECK(!arguments.deadline_hours || arguments.search || arguments.autoscale,
                 "--deadline {} is for --search, or for --cost with --autoscale",
                 arguments.deadline_hours.value_or(0));
-  // Before all that is computed for them.
+  // Check output files before the long computation.
   if (arguments.write) check_can_be_written("--write", *arguments.write);
   if (arguments.plot) check_can_be_written("--plot", *arguments.plot);
   if (arguments.scale) parse_range("--scale", *arguments.scale, "..");

@@ -1,4 +1,4 @@
-// The parts of `trireme plan` about many runs of a job: --search, --scale, --cost.
+// The parts of `trireme plan` that compare many runs of a job: --search, --scale, --cost.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace trireme {
 
 struct ForecastArguments {
   bool search = false, vary_micro_batch = false, cost = false;
-  bool force = false;  // replace files that are there
+  bool force = false;  // replace existing files
   std::optional<std::string> write, scale, plot, grow, autoscale;
   std::optional<double> budget, deadline_hours, tokens, samples, save_s;
   std::uint64_t seed = 1;
@@ -23,10 +23,10 @@ struct ForecastArguments {
   bool wanted() const { return search || scale || cost; }
 };
 
-/// Returns --scale, which says how many ranks.
+/// Returns the option --scale, which also sets the numbers of ranks.
 CLI::Option* add_forecast_options(CLI::App& command, ForecastArguments& arguments);
 
-/// Checks that need no job: files, options that do not go together.
+/// Checks that need no job: files and incompatible options.
 void check_forecast(const ForecastArguments& arguments);
 
 struct ForecastPlace {

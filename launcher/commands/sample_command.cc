@@ -60,7 +60,7 @@ std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, cons
 
 std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& prompt,
                                         std::int64_t vocab) {
-  // An empty prompt asks for the beginning of a document.
+  // An empty prompt means the beginning of a document.
   auto tokens = prompt.empty() ? tokenizer.document_separator() : tokenizer.encode(prompt);
   for (const std::int32_t token : tokens) {
     TRIREME_CHECK(token < vocab,
@@ -72,7 +72,7 @@ std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::s
 
 constexpr std::size_t kPrintEvery = 8;  // tokens
 
-/// The prompts of a file, one a line.
+/// The prompts in a file, one per line.
 std::vector<std::string> read_prompts(const std::string& path) {
   std::vector<std::string> prompts;
   constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
@@ -85,7 +85,7 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return prompts;
 }
 
-/// A trained model and what turns its tokens into text.
+/// A trained model with its tokenizer.
 class Sampler {
  public:
   Sampler(Engine& engine, const Tokenizer& tokenizer, const ModelSection& model,
@@ -96,7 +96,7 @@ class Sampler {
     sampling_.choices = std::min(model.vocab, tokenizer.vocab_size());
   }
 
-  /// The prompt and its continuation; `show` gets the pieces of both while they grow.
+  /// Returns the prompt and its continuation; `show` receives both in pieces as they grow.
   std::string write(const std::string& prompt, const std::function<void(std::string_view)>& show) const {
     const auto tokens = encode_prompt(tokenizer_, prompt, sampling_.vocab);
     GeneratedText text(tokenizer_, prompt.empty() ? std::vector<std::int32_t>{} : tokens, arguments_.stops,
@@ -142,7 +142,7 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   if (!arguments.prompts.empty()) prompts = read_prompts(arguments.prompts);
 
   const int threads = arguments.threads > 0 ? arguments.threads : count_cores().usable();
-  // Plain SGD keeps no state: only the parameters take memory.
+  // Plain SGD has no state: only the parameters take memory.
   Engine engine(build_blocks(model), LocalWorld(1).communicator(0),
                 {.threads = threads,
                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd},

@@ -12,11 +12,11 @@
 namespace trireme {
 namespace {
 
-// Rows of the batch are rounded up to this, so that kernels prepare few shapes. A causal model does not see
-// what follows a token, so the padding changes nothing.
+// Batch rows are padded to a multiple of this, so that kernels prepare few shapes. Padding changes nothing,
+// because a causal model does not see later tokens.
 constexpr std::int64_t kLengthStep = 32;
 
-/// The last `seen` of the tokens, padded to `length`.
+/// The last `seen` tokens, padded to `length`.
 HostBatch batch_of(const std::vector<std::int32_t>& tokens, std::int64_t seen, std::int64_t length) {
   HostBatch batch{.input_shape = {1, length}, .input_dtype = DType::kInt32};
   batch.inputs.resize(static_cast<std::size_t>(length) * sizeof(std::int32_t));

@@ -26,7 +26,7 @@ struct TopArguments {
   bool once = false;
 };
 
-/// False where SIGINT or SIGTERM came meanwhile.
+/// Returns false if SIGINT or SIGTERM arrived meanwhile.
 bool wait_for(double seconds, const sigset_t& signals) {
   constexpr double kNsPerSecond = 1e9;
   const auto whole = static_cast<std::time_t>(seconds);
@@ -54,12 +54,11 @@ ExitCode show_run(const TopArguments& arguments) {
     const auto state = run_state(reader);
     const std::string status = state["status"];
     const std::string mark = fmt::format("{} {}", status, state["step"].get<std::int64_t>());
-    // In a terminal the picture is drawn over the former one; elsewhere lines follow only when there are new
-    // ones.
+    // On a terminal the screen is redrawn; otherwise lines are printed only when something changed.
     if (terminal || mark != shown) {
       if (terminal) fmt::print("\x1b[H\x1b[2J");
       fmt::print("{}{}", top_text(name, state, std::time(nullptr)), terminal ? "" : "\n");
-      if (std::fflush(stdout) != 0) return ExitCode::kDone;  // the reader has left; cli.cc reports it
+      if (std::fflush(stdout) != 0) return ExitCode::kDone;  // the reader closed the pipe; cli.cc reports it
     }
     shown = mark;
     const bool ended = status != "running" && status != "waiting";

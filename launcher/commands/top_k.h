@@ -1,4 +1,4 @@
-// Top-k accuracy: the share of targets, classes or next tokens, that are among the k likeliest.
+// Top-k accuracy: the share of targets (classes or next tokens) among the k most likely.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-/// Classes that come before `target`: those with a larger logit, and of equal ones those with a smaller
-/// number. A logit that is not a number comes last; the number of classes when the target's own is none.
-/// Integers, so that sums do not depend on who adds them.
+/// Number of classes ranked before `target`: a larger logit first; on ties the smaller class number. A NaN
+/// logit ranks last; if the target's own logit is NaN, returns the number of classes. Integers, so that sums
+/// do not depend on the order of addition.
 std::int64_t rank_of_target(std::span<const float> logits, std::int32_t target);
 
 /// Counts over targets.
@@ -18,12 +18,12 @@ struct TopK {
   std::int64_t top1 = 0, top5 = 0, num_targets = 0;
   std::int64_t num_classes = 0;  // 0: no micro-batch was added
 
-  /// A micro-batch: logits [..., C], as many targets as rows, int32 in [0, C), negative where left out. Waits
-  /// for the device.
+  /// Adds a micro-batch: logits [..., C], one int32 target per row in [0, C), negative if left out. Waits for
+  /// the device.
   void add(const Context& ctx, const Tensor& logits, const Tensor& targets);
-  /// False where every target is among the five likeliest, as there are no more classes.
+  /// False if there are at most five classes, so that every target is in the top five.
   bool tells_top5() const { return num_classes > 5; }
-  /// Of the counts of all ranks.
+  /// The sum over the ranks' counts.
   static TopK sum(std::span<const TopK> counts);
 };
 

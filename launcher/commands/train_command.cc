@@ -33,7 +33,7 @@ struct TrainArguments {
   std::string job;
   std::vector<std::string> overrides;
   std::string out;
-  std::string attempt;  // its tag, of a job that `trireme run` supervises
+  std::string attempt;  // tag of an attempt of `trireme run`; empty: not supervised
   bool help_keys = false;
 };
 
@@ -105,7 +105,7 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
                         .rank = launch.rank,
                         .host = host_name()});
   JobConfig config;
-  std::exception_ptr problem;  // for the ranks to agree on
+  std::exception_ptr problem;  // rethrown in run_stage(), so that all ranks throw
   return run_as_rank(
       launch,
       {.read_limit =
@@ -139,7 +139,7 @@ void add_train_command(CLI::App& app, Command& chosen) {
   command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
       ->allow_extra_args(false);
   command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");
-  // For `trireme run`, which reads the records of its attempts.
+  // Set by `trireme run`, which reads the records of its attempts.
   command->add_option("--attempt", arguments->attempt)->group("");
   command->add_flag("--help-keys", arguments->help_keys, "Show all keys of a job");
   command->callback([arguments, &chosen] {

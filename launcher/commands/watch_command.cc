@@ -22,12 +22,12 @@ struct WatchArguments {
 };
 
 ExitCode watch_runs(const WatchArguments& arguments) {
-  // Before the server's thread is made, which must not take them.
+  // Block the signals before the server's thread starts, so that it does not receive them.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // a client that leaves is no failure
+  std::signal(SIGPIPE, SIG_IGN);  // a client that disconnects is no failure
   Watch watch(arguments.runs);
   const std::size_t num_runs = watch.num_runs();
   const HttpServer server(watch.served_at(arguments.listen));

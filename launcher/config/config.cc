@@ -24,7 +24,7 @@ std::string at(std::string_view source, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", source, region.begin.line, region.begin.column);
 }
 
-/// A configuration while it is read.
+/// A configuration while it is parsed.
 struct Reading {
   JobConfig config;
   std::map<std::string, std::string> given;  // full name of a key -> where it was given last
@@ -39,7 +39,7 @@ void set_key(Reading& reading, const ConfigKey& key, const toml::node& node, con
   reading.given[key.full_name()] = where;
 }
 
-/// `keys` are the names in it, as far as they are known.
+/// `keys`: the names in the section, as far as they are known.
 [[noreturn]] void throw_unknown_section(std::string_view section, std::span<const std::string> keys,
                                         const std::string& where) {
   const auto sections = config_sections();
@@ -78,7 +78,7 @@ bool is_section(std::string_view name) {
   return std::ranges::find(sections, name) != sections.end();
 }
 
-/// `where` stands for the places of its keys where there is no `source`.
+/// `where` replaces the location of a key if `source` is empty.
 void apply_section(Reading& reading, std::string_view section, const toml::table& keys,
                    std::string_view source, const std::string& where) {
   if (!is_section(section)) throw_unknown_section(section, keys, where);
@@ -101,7 +101,7 @@ const ConfigKey& find_key(const std::string& full_name) {
   return *std::ranges::find(config_keys(), full_name, &ConfigKey::full_name);
 }
 
-/// parallel = "auto", in place of the section: what was given of the layout before it is taken back.
+/// Handles `parallel = "auto"` in place of a section: layout keys given before it are cleared.
 void search_layout(Reading& reading, const toml::node& node, const std::string& where) {
   TRIREME_CHECK(node.is_string() && **node.as_string() == to_word(LayoutChoice::kAuto),
                 "{}: parallel is a section, [parallel], or the word \"auto\"; found {}", where,
@@ -144,7 +144,7 @@ toml::table parse_toml(std::string_view text, std::string_view source) {
   }
 }
 
-/// The value of an override as a TOML table {v = value}; what is not TOML on its own is a string.
+/// The value of an override as a TOML table {v = value}. A value that is not TOML is a string.
 toml::table parse_override_value(const std::string& text) {
   if (toml_nesting(text) > kMaxNesting) return toml::table{{"v", text}};
   try {
@@ -155,7 +155,7 @@ toml::table parse_override_value(const std::string& text) {
   return toml::table{{"v", text}};
 }
 
-/// The table key that `name` is an entry of, "ops.attention" of ops; null: none.
+/// The table key that contains the entry `name`: the key ops for "ops.attention"; null: none.
 const ConfigKey* find_table_key(std::string_view section, std::string_view name) {
   const std::string_view table = name.substr(0, name.find('.'));
   if (table == name) return nullptr;
@@ -166,7 +166,7 @@ const ConfigKey* find_table_key(std::string_view section, std::string_view name)
   return found == keys.end() ? nullptr : &*found;
 }
 
-/// Sets one entry of a table and leaves the others: precision.ops.attention=fp32.
+/// Sets one entry of a table and keeps the others: precision.ops.attention=fp32.
 void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry, const toml::node& node,
                const std::string& where) {
   const bool of_numbers = key.type == KeyType::kNumberTable;
@@ -183,7 +183,7 @@ void set_entry(JobConfig& config, const ConfigKey& key, const std::string& entry
   key.set(config, all);
 }
 
-/// Of the longest section that a key's full name begins with: "train.lora" of "train.lora.rank".
+/// End of the longest section name that a key's full name begins with: "train.lora" in "train.lora.rank".
 std::string::size_type end_of_section(const std::string& name) {
   for (auto dot = name.rfind('.'); dot != std::string::npos && dot > 0; dot = name.rfind('.', dot - 1)) {
     if (is_section(name.substr(0, dot))) return dot;
@@ -216,14 +216,14 @@ void apply_override(Reading& reading, const std::string& text) {
   set_key(reading, key, *table.get("v"), where);
 }
 
-/// A key that is given is meant to have an effect; a default is not.
+/// A given key must have an effect; a key with its default value need not.
 void check_effects(const Reading& reading) {
   for (const auto& [name, where] : reading.given) {
     const ConfigKey& key = find_key(name);
     const KeyScope* scope = key.scope_without(reading.config);
     if (scope == nullptr) continue;
     if (!scope->refuses_defaults && key.get(reading.config) == key.get(JobConfig()))
-      continue;  // the default is no wish
+      continue;  // a default value requests nothing
     const std::string remedy =
         scope->refuses_defaults
             ? fmt::format("take it out, or set {}", scope->decided_by)
@@ -235,7 +235,7 @@ void check_effects(const Reading& reading) {
   }
 }
 
-/// Settles model.from: what it says comes to the keys that are left open, as if it stood there.
+/// Resolves model.from: copies the values of the imported configuration to all keys that are not given.
 void take_shape(Reading& reading) {
   constexpr std::size_t kPrefix = std::string_view("hf:").size();
   JobConfig& config = reading.config;
@@ -247,19 +247,19 @@ void take_shape(Reading& reading) {
   std::vector<std::string> notes;
   shape.model = model_of_hf_folder(from.substr(kPrefix), &notes);
   if (config.model.init_from.empty())
-    std::ranges::for_each(notes, log_warning);  // else the run's log has them
+    std::ranges::for_each(notes, log_warning);  // otherwise the run's log prints them
   TRIREME_CHECK(!reading.given.contains("model.name") || config.model.name == shape.model.name,
                 "model.from = \"{}\" is of model.name = \"{}\", not \"{}\"", from, shape.model.name,
                 config.model.name);
   const JobConfig defaults;
   for (const ConfigKey& key : config_keys()) {
     if (key.section != "model" || key.get(config) != key.get(defaults)) continue;
-    // What a key leaves open with its default is open; a task has no such value.
+    // A key with its default value counts as not given. A task has no default that means so.
     if (key.name != "task" || !reading.given.contains(key.full_name())) key.set(config, key.get(shape));
   }
 }
 
-/// The defaults of an optimizer where they are not those of the table: what its authors took.
+/// Applies an optimizer's published defaults where they differ from the table's.
 void take_optimizer_defaults(Reading& reading) {
   OptimizerSection& optimizer = reading.config.optimizer;
   const auto is_open = [&](const char* key) { return !reading.given.contains(key); };

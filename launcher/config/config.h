@@ -1,7 +1,7 @@
-// A job as `trireme train` and `trireme plan` read it: one struct a section of the TOML file.
+// A job as `trireme train` and `trireme plan` read it: one struct per section of the TOML file.
 //
-// The structs hold types and defaults. What a key means, its unit and its allowed values stand once, in the
-// table of config_keys.cc, from which parsing, the resolved text and the reference in keys.md are made.
+// The structs hold types and defaults. The meaning, unit and allowed values of each key are in one table,
+// config_keys.cc. Parsing, the resolved text and the reference keys.md are generated from it.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace trireme {
 
 struct ModelSection {
   std::string name = "gpt";
-  std::string from;  // empty in a parsed job: what it says is in the other keys
+  std::string from;  // empty in a parsed job: its values have been copied to the other keys
   std::string init_from;
   bool new_head = false;
   ModelTask task = ModelTask::kMaskedTokens;
@@ -37,7 +37,7 @@ struct ModelSection {
   std::int64_t ffn = 0;
   std::int64_t vocab = 0;
   std::int64_t seq_len = 0;
-  // Of transformers of images:
+  // Vision transformers only:
   std::int64_t image_size = 0;
   std::int64_t patch = 0;
   std::int64_t convs = 0;
@@ -49,7 +49,7 @@ struct ModelSection {
   std::array<double, 2> rope_freq_factors = {1.0, 4.0};
   std::int64_t rope_original_context = 8192;
   double dropout = 0.0;
-  std::optional<bool> tied;  // nothing: "auto"
+  std::optional<bool> tied;  // null: "auto"
   std::int64_t tensor_chunks = 1;
   bool bias = true;
   // [train.lora]: adapters are parameters of the model.
@@ -65,7 +65,7 @@ struct DataSection {
   std::string train;
   std::string eval;
   bool allow_eval_in_train = false;
-  // Of images:
+  // Images only:
   std::int64_t image_size = 0;
   ViewOptions::Crop crop = ViewOptions::Crop::kRandomResized;
   std::array<double, 2> crop_area = {0.08, 1.0};
@@ -77,7 +77,7 @@ struct DataSection {
   std::array<double, 3> stddev = {0.229, 0.224, 0.225};
   double mixup = 0.0;
   double mosaic = 0.0;
-  std::optional<int> workers;  // nothing: "auto"
+  std::optional<int> workers;  // null: "auto"
   double mask_probability = 0.15;
   std::int64_t mask_token = 0;
   bool pack = false;
@@ -114,7 +114,7 @@ struct OptimizerSection {
   std::int64_t warmup_steps = 0;
   std::int64_t decay_steps = 0;
   double grad_clip = 1.0;
-  std::map<std::string, double> lr_scale, decay_scale;  // pattern of parameters -> factor
+  std::map<std::string, double> lr_scale, decay_scale;  // parameter pattern -> factor
 };
 
 struct PrecisionSection {
@@ -126,22 +126,22 @@ struct PrecisionSection {
   std::int64_t scale_interval = 2000;
   double min_scale = 1.0;
   std::int64_t max_skips = 50;
-  std::optional<DType> grad_dtype = DType::kFloat32;  // nothing: as the mode
-  std::map<std::string, std::string> ops;             // op -> what it computes in, other than the mode
+  std::optional<DType> grad_dtype = DType::kFloat32;  // null: the dtype of the mode
+  std::map<std::string, std::string> ops;             // op -> compute dtype, where it differs from the mode's
 };
 
 struct ParallelSection {
   LayoutChoice choice = LayoutChoice::kGiven;  // the key "layout"
   Layout layout;                               // without its cut: see pipeline_cut
-  OpenFields open = fields_by_memory();        // of the layout: chosen before step 1
-  std::string cluster, cluster_device;         // of kAuto; empty: this machine, and the only one that fits
+  OpenFields open = fields_by_memory();        // fields of the layout that are chosen before step 1
+  std::string cluster, cluster_device;         // with kAuto; empty: this machine, and its only device
   Offload offload = Offload::kNone;
   bool progress_thread = false;
   PipelineCut pipeline_cut;
   Reduction reduction = Reduction::kCanonical;
-  HostMap hosts;  // of every rank; not a key: the communicator's, or by `trireme plan --ranks-per-machine`
+  HostMap hosts;  // of all ranks; no key: from the communicator, or `trireme plan --ranks-per-machine`
   TimeoutChoice timeout_s;
-  std::optional<DeviceType> device;  // nothing: "auto"
+  std::optional<DeviceType> device;  // null: "auto"
   std::int64_t threads = 0;
   bool oversubscribe = false;
   std::int64_t memory_limit = 0;
@@ -149,7 +149,7 @@ struct ParallelSection {
   bool tune_products = false;
 
   bool is_searched() const { return choice == LayoutChoice::kAuto; }
-  /// Gives a field of the layout its value, which leaves it no longer open.
+  /// Sets a field of the layout, which is then no longer open.
   void settle(std::string_view field, const LayoutValue& value) {
     layout_field(field).set(layout, value);
     open.erase(std::string(field));
@@ -189,43 +189,44 @@ struct JobConfig {
   LogSection log;
 };
 
-/// Parses TOML text, then applies `overrides` ("section.key=value": the value is read as TOML, a bare word as
-/// a string), then checks every value. `source` names the text in messages. Throws Error(kInvalidInput) with
-/// source:line:column and the key, also for a key that has no effect with this model, unless its value
-/// is the default; Error(kUnsupported) for values that this build does not have yet.
+/// Parses TOML text, applies `overrides`, then checks every value. An override is "section.key=value"; the
+/// value is TOML, or a bare word, which is read as a string. `source` names the text in messages. Throws
+/// Error(kInvalidInput) with source:line:column and the key. A key that has no effect with this model is
+/// refused too, unless it has its default value. Throws Error(kUnsupported) for values that this build does
+/// not support yet.
 JobConfig parse_config(std::string_view toml, std::string_view source,
                        std::span<const std::string> overrides = {});
 
-/// parse_config of what a run wrote: earlier builds wrote keys without effect, too.
+/// parse_config for a file that a run wrote. Accepts keys without effect, which earlier builds wrote.
 JobConfig parse_written_config(std::string_view toml, std::string_view source);
 
 /// parse_config of a file.
 JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
 
-/// Checks what involves several keys. parse_config has called it; for configurations made in code.
+/// Checks rules between several keys. parse_config calls this; call it for configurations made in code.
 void check_config(const JobConfig& config);
 
-/// Of a job to be trained: throws Error(kInvalidInput) where a schedule that comes down has no step after its
-/// warm-up, and so never reaches optimizer.lr. With "constant" that is a warning, which is returned, as more
-/// steps go on with the same course; else empty.
+/// For a job that trains. Throws Error(kInvalidInput) if a decaying schedule has no step after its warm-up,
+/// and therefore never reaches optimizer.lr. With "constant" returns a warning, because more steps would
+/// continue the same schedule; else an empty string.
 std::string check_schedule(const JobConfig& config);
 
-/// A warning that adapters of a model that begins with random weights are trained; empty: they are not.
+/// A warning if adapters are trained on a base model with random weights; else empty.
 std::string doubt_about_adapters(const JobConfig& config);
 
-/// A warning that recorded steps of a pipeline have not run on a device of this type; empty where they have.
+/// A warning if recorded pipeline steps were never tested on a device of this type; else empty.
 std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device);
 
-/// The resolved configuration: every key that has an effect, with its value. A pure function of `config`, so
-/// ranks can compare it, and parse_config gives the same configuration back.
+/// The resolved configuration: every key that has an effect, with its value. Deterministic, so ranks can
+/// compare it. parse_config of the text returns the same configuration.
 std::string to_toml(const JobConfig& config);
 
-/// Compares resolved texts, one a rank. Empty when all agree; else a line for each rank and key that differ
-/// from rank 0's, with both values.
+/// Compares the resolved texts of all ranks. Empty if they agree; else one line for each rank and key that
+/// differ from rank 0, with both values.
 std::string describe_difference(std::span<const std::string> texts_by_rank);
 
-/// Changes of mathematics in a run that goes on from a checkpoint: "optimizer.lr (0.1, now 0.2)" for
-/// each key of [model], [data], [train], [optimizer] and [precision] that differs.
+/// Changes of the mathematics when a run resumes: "optimizer.lr (0.1, now 0.2)" for each key of [model],
+/// [data], [train], [optimizer] and [precision] that differs.
 std::vector<std::string> describe_changes(const JobConfig& before, const JobConfig& now);
 
 }  // namespace trireme

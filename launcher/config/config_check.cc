@@ -1,4 +1,4 @@
-// Checks that involve several keys of a configuration.
+// Checks between several keys of a configuration.
 #include <fmt/ranges.h>
 
 #include <utility>
@@ -131,7 +131,7 @@ void check_sequence(const JobConfig& config) {
                 config.parallel.layout.tensor, config.model.seq_len, config.parallel.layout.tensor);
 }
 
-/// What the search decides is checked when it is settled.
+/// Values that the search decides are checked after the search.
 void check_searched_layout(const ParallelSection& parallel) {
   TRIREME_CHECK(
       parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops,

@@ -1,4 +1,4 @@
-// The table of all configuration keys: name, member, allowed values, meaning. The one place to add a key.
+// The table of all configuration keys: name, member, allowed values, meaning. New keys are added only here.
 #pragma once
 
 #include <array>
@@ -42,47 +42,47 @@ std::string_view describe(KeyType type);
 /// "integer", for the reference.
 std::string_view type_text(KeyType type);
 
-/// The values of its type that a key takes.
+/// The values that a key accepts, within its type.
 struct KeyRule {
   std::string text;                                // "at least 1"; empty: any
   std::function<bool(const ConfigValue&)> allows;  // null: any
-  std::vector<std::string> words;                  // all values, where they are words
-  std::string missing_feature;                     // why another value would be right one day, but not yet
+  std::vector<std::string> words;                  // all accepted values, where they are words
+  std::string missing_feature;                     // set where other values are planned but not implemented
 };
 
 /// The jobs in which a key has an effect.
 struct KeyScope {
-  std::string text;        // what it is for: "GPTs"
-  std::string decided_by;  // the full name of the key that says which
+  std::string text;        // names the jobs: "GPTs"
+  std::string decided_by;  // full name of the key that decides
   std::function<bool(const JobConfig&)> holds;
-  bool refuses_defaults =
-      false;  // outside of it a key is refused even with its default: all of it is for this
+  // True: outside this scope even the default value is refused, as the whole key belongs to the scope.
+  bool refuses_defaults = false;
 };
 
 struct ConfigKey {
   std::string section, name;
   KeyType type = KeyType::kString;
   KeyRule rule;
-  std::vector<KeyScope> scopes;  // all of them hold where it has an effect; empty: in every job
+  std::vector<KeyScope> scopes;  // the key has an effect where all of them hold; empty: in every job
   std::string help;              // one or two sentences with units
   std::function<ConfigValue(const JobConfig&)> get;
-  std::function<void(JobConfig&, const ConfigValue&)> set;  // the value holds the alternative of `type`
+  std::function<void(JobConfig&, const ConfigValue&)> set;  // `value` holds the alternative of `type`
 
   std::string full_name() const { return section + "." + name; }
-  /// The first scope that `job` is outside of; null: the key has an effect.
+  /// The first scope that does not hold for `job`; null: the key has an effect.
   const KeyScope* scope_without(const JobConfig& job) const;
 };
 
-/// All keys, in the order in which the resolved configuration prints them; sections are contiguous.
+/// All keys, in the order of the resolved configuration; the keys of a section are contiguous.
 std::span<const ConfigKey> config_keys();
 
-/// Names of the sections, in that order.
+/// Names of the sections, in the same order.
 std::vector<std::string> config_sections();
 
-/// "[1, 0.5]": the value as TOML. Numbers are the shortest text that reads back to the same bits.
+/// The value as TOML: "[1, 0.5]". A number is the shortest text that parses to the same bits.
 std::string to_toml(const ConfigValue& value);
 
-/// The reference in keys.md: a Markdown list for each section.
+/// The reference in keys.md: one Markdown list per section.
 std::string config_reference();
 
 }  // namespace trireme

@@ -16,7 +16,7 @@ constexpr std::size_t kReferenceWidth = 118;
 
 std::string number_text(double number) {
   std::string text = fmt::format("{}", number);
-  // TOML tells numbers from integers by their look; keep them distinct for a reader as well.
+  // TOML distinguishes floats from integers by their notation.
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }
@@ -36,7 +36,7 @@ std::string quote_toml(std::string_view text) {
   return out + "\"";
 }
 
-/// Of quoted keys and values that are TOML.
+/// Quotes the keys; `value_text` returns TOML.
 template <class Value>
 std::string table_text(const std::map<std::string, Value>& table, auto value_text) {
   std::string text;
@@ -70,7 +70,7 @@ struct ToToml {
   }
 };
 
-/// "section.key" -> value of a text written by to_toml.
+/// Parses a text written by to_toml into "section.key" -> value.
 std::map<std::string, std::string> read_resolved(const std::string& text) {
   std::map<std::string, std::string> values;
   std::istringstream lines(text);

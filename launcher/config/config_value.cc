@@ -94,9 +94,9 @@ std::optional<ConfigValue> read_numbers(const toml::node& node) {
   return numbers;
 }
 
-// Numbers as a run computes with them.
+// Numbers in the precision that a run computes with.
 
-// Not inlined: GCC 12 from -O2 on vectorises the pair below and forgets both conversions.
+// Not inlined: GCC 12 with -O2 vectorises the pair below and drops both conversions.
 [[gnu::noinline]] double in_fp32(double number) {
   return static_cast<double>(static_cast<float>(number));
 }

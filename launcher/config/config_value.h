@@ -1,4 +1,4 @@
-// The value of a key as TOML writes it: read as the key's type, checked by its rule, described in
+// The TOML value of a key: reading it by the key's type, checking it by the key's rule, describing it in
 // messages.
 #pragma once
 
@@ -11,18 +11,18 @@
 
 namespace trireme {
 
-/// At most 200 bytes of `text`, for messages: a megabyte would hide what is wrong with it.
+/// At most 200 bytes of `text`, so that a long value does not hide the message.
 std::string shortened(std::string text);
 
-/// The value as found, for messages: the string "abc".
+/// The value as found, for messages: `the string "abc"`.
 std::string describe_node(const toml::node& node);
 
-/// Nothing where the node holds no value of the type.
+/// Null if the node's value is not of the type.
 std::optional<ConfigValue> read_value(const toml::node& node, KeyType type);
 
-/// Throws Error(kInvalidInput), or Error(kUnsupported) for what this build lacks, naming the place, the key,
-/// the value and what is allowed, unless the key's rule allows the value; numbers also as fp32 rounds them,
-/// as a run computes with those.
+/// Throws Error(kInvalidInput) if the key's rule rejects the value, or Error(kUnsupported) if this build
+/// lacks the feature. The message names place, key, value and allowed values. Numbers are also checked after
+/// rounding to fp32, because runs compute with fp32.
 void check_value(const ConfigKey& key, const ConfigValue& value, const std::string& where);
 
 }  // namespace trireme

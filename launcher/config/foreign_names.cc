@@ -186,7 +186,7 @@ std::string normal_form(std::string_view name) {
   return normal;
 }
 
-/// True where `names`, separated by blanks, have `name` among them.
+/// True if the blank-separated list `names` contains `name`.
 bool holds(std::string_view names, std::string_view name) {
   while (!names.empty()) {
     const auto end = std::min(names.find(' '), names.size());

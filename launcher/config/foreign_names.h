@@ -1,4 +1,4 @@
-// Names that other frameworks give to settings, and the key of ours that has the same meaning.
+// Names of settings in other frameworks, each with our key of the same meaning.
 #pragma once
 
 #include <span>
@@ -9,17 +9,17 @@ namespace trireme {
 /// Names of PyTorch, Hugging Face's Trainer, DeepSpeed, Megatron-LM, Lightning or nanoGPT.
 struct ForeignName {
   std::string_view names;  // separated by blanks; lower case, words joined by "_"
-  std::string_view key;    // full name; empty: no key does this
-  std::string_view hint;   // how values translate, or what to use in place of a key; may be empty
+  std::string_view key;    // full name; empty: we have no such key
+  std::string_view hint;   // how to convert values, or what to use in place of a key; may be empty
 };
 
-/// All of them, for tests.
+/// The whole table, for tests.
 std::span<const ForeignName> foreign_names();
 
-/// Null: unknown. Upper case, "-" for "_" and a leading "--" make no difference.
+/// Null if unknown. Ignores case and a leading "--"; "-" equals "_".
 const ForeignName* find_foreign_name(std::string_view name);
 
-/// The section that other frameworks call `section`: "train" for "trainer". Empty: unknown.
+/// Our section for another framework's name: "train" for "trainer". Empty if unknown.
 std::string_view find_foreign_section(std::string_view section);
 
 }  // namespace trireme

@@ -7,13 +7,13 @@
 namespace trireme {
 namespace {
 
-/// The number in a value of type integer, bytes or number.
+/// The number in an integer, bytes or number value.
 double as_number(const ConfigValue& value) {
   return std::holds_alternative<double>(value) ? std::get<double>(value)
                                                : static_cast<double>(std::get<std::int64_t>(value));
 }
 
-/// All numbers of a value of type number, two or three numbers, or table of numbers.
+/// All numbers of a number, pair, triple or number table.
 std::vector<double> numbers_of(const ConfigValue& value) {
   if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) return {pair->begin(), pair->end()};
   if (const auto* triple = std::get_if<std::array<double, 3>>(&value))
@@ -26,7 +26,7 @@ std::vector<double> numbers_of(const ConfigValue& value) {
   return {as_number(value)};
 }
 
-/// All numbers of a value satisfy `holds`.
+/// A rule that `holds` must be true for all numbers of a value.
 template <class Holds>
 KeyRule each(std::string text, Holds holds) {
   return {.text = std::move(text), .allows = [holds](const ConfigValue& value) {
@@ -87,7 +87,7 @@ KeyRule one_of(std::vector<std::string> choices) {
   KeyRule rule{.text = text, .allows = [choices](const ConfigValue& v) {
                  return std::ranges::find(choices, std::get<std::string>(v)) != choices.end();
                }};
-  std::erase(choices, "");  // is what is left open, and nobody's misspelling
+  std::erase(choices, "");  // the empty string means "not set" and is no candidate for a misspelling
   rule.words = std::move(choices);
   return rule;
 }

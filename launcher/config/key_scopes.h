@@ -1,6 +1,7 @@
-// The jobs that a key of the configuration is for: in others it would have no effect, and is refused.
+// Scopes of keys: the jobs in which a key has an effect. In other jobs the key is refused.
 //
-// By model, not by data.kind: `--set data.kind=synthetic` turns a job into a measurement of its speed.
+// Scopes depend on the model, not on data.kind, so that `--set data.kind=synthetic` works on any job to
+// measure its speed.
 #pragma once
 
 #include <string_view>
@@ -10,10 +11,10 @@
 
 namespace trireme {
 
-/// Families of models that have a key of [model].
+/// Model families that have this key of [model].
 KeyScope for_families_with(std::string_view key);
 KeyScope for_image_models();
-/// Of families that are trained on masked tokens.
+/// Model families that are trained on masked tokens.
 KeyScope for_masked_models();
 /// data.crop = `crop`.
 KeyScope for_crop(ViewOptions::Crop crop);

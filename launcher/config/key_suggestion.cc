@@ -16,7 +16,7 @@ std::string_view last_part(std::string_view name) {
   return name.substr(name.rfind('.') + 1);
 }
 
-/// Also of a nested name, "optimizer.params.lr", by its last part.
+/// Looks up a name, or the last part of a nested name such as "optimizer.params.lr".
 const ForeignName* find_foreign(std::string_view name) {
   const ForeignName* whole = find_foreign_name(name);
   return whole != nullptr ? whole : find_foreign_name(last_part(name));
@@ -26,8 +26,8 @@ std::string with_hint(std::string_view name, std::string_view hint) {
   return hint.empty() ? std::string(name) : fmt::format("{} ({})", name, hint);
 }
 
-/// The full name of the known key that is nearest to an unknown one. A key of the same section wins over an
-/// equally near one of another, and one that begins with the unknown name over all. Empty: none is near.
+/// The full name of the known key nearest to an unknown one. A key of the same section wins over an equally
+/// near one of another section. A key that begins with the unknown name wins over all. Empty: none is near.
 std::string nearest_key(std::string_view section, std::string_view name) {
   constexpr std::size_t kTellingPrefix = 4;  // characters
   std::string nearest;
@@ -46,7 +46,7 @@ std::string nearest_key(std::string_view section, std::string_view name) {
   return 2 * edits <= std::max<std::size_t>(name.size(), 2) ? nearest : "";
 }
 
-/// The section, or the key that is a table, that an unknown section stands for.
+/// The section, or the table key, that an unknown section name means.
 std::string meant_section(std::string_view section) {
   const std::string_view own = last_part(section);
   for (const ConfigKey& key : config_keys()) {
@@ -78,7 +78,7 @@ std::string suggest_section(std::string_view section, std::span<const std::strin
   for (const std::string& name : keys) {
     const ForeignName* foreign = find_foreign(name);
     if (foreign == nullptr || foreign->key.empty() || translated == kMostKeys) continue;
-    if (foreign->key == fmt::format("{}.{}", meant, name)) continue;  // only the section is another
+    if (foreign->key == fmt::format("{}.{}", meant, name)) continue;  // only the section differs
     text += fmt::format("{}{} is {}", translated++ == 0 ? " Its " : ", ", name,
                         with_hint(foreign->key, foreign->hint));
   }

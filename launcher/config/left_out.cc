@@ -12,12 +12,12 @@
 namespace trireme {
 namespace {
 
-constexpr int kMaxNamed = 20;  // at a time
+constexpr int kMaxNamed = 20;  // per message
 
 }  // namespace
 
 void LeftOut::gather(Communicator& comm, const std::vector<const Dataset*>& datasets) {
-  std::string mine;  // of what no rank has named before: texts cross only where there are some
+  std::string mine;  // names that no rank has reported before; texts are exchanged only if there are any
   for (const Dataset* dataset : datasets) {
     if (dataset == nullptr) continue;
     for (const std::string& reason : dataset->left_out()) {

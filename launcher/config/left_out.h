@@ -1,4 +1,5 @@
-// Samples that could not be read and were left out or replaced: named once, counted over all ranks.
+// Samples that could not be read and were left out or replaced: each is reported once and counted over all
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace trireme {
 
 class LeftOut {
  public:
-  /// Collective. Adds what the data sets of any rank have left out (null: no data set); the first rank warns
-  /// of those that are new.
+  /// Collective. Adds the samples that the data sets of any rank left out; rank 0 warns about new ones. A
+  /// null data set is skipped.
   void gather(Communicator& comm, const std::vector<const Dataset*>& datasets);
   std::int64_t count() const { return static_cast<std::int64_t>(reasons_.size()); }
 

@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-/// The entries of all families in a list of theirs, behind `first`.
+/// `first`, followed by the entries of one list of all families.
 std::vector<std::string> all_of(std::span<const std::string_view> ModelFamily::*list,
                                 std::vector<std::string> first = {}) {
   for (const ModelFamily* family : model_families()) {
@@ -18,7 +18,7 @@ std::vector<std::string> all_of(std::span<const std::string_view> ModelFamily::*
 
 }  // namespace
 
-/// Called before keys of other sections are added.
+/// Must be called before keys of other sections are added.
 void add_model_keys(std::vector<ConfigKey>& keys) {
   using M = ModelSection;
   SectionKeys<M>(keys, "model", &JobConfig::model)
@@ -120,7 +120,7 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "Linear layers and norms have biases.");
   for (ConfigKey& key : keys) {
     KeyScope scope = for_families_with(key.name);
-    if (!scope.text.empty()) key.scopes.push_back(std::move(scope));  // else of every family
+    if (!scope.text.empty()) key.scopes.push_back(std::move(scope));  // an empty scope means every family
   }
 }
 

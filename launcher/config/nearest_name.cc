@@ -8,7 +8,7 @@
 namespace trireme {
 
 int edit_distance(std::string_view a, std::string_view b) {
-  constexpr std::size_t kMaxLetters = 100;  // the work grows with the product of both lengths
+  constexpr std::size_t kMaxLetters = 100;  // the cost grows with the product of both lengths
   a = a.substr(0, kMaxLetters), b = b.substr(0, kMaxLetters);
   const auto same = [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));

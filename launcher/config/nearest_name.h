@@ -1,4 +1,4 @@
-// The known name that a mistyped one most likely meant.
+// Finds the known name nearest to a mistyped one.
 #pragma once
 
 #include <span>
@@ -7,11 +7,11 @@
 
 namespace trireme {
 
-/// Insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal string
-/// alignment). Upper and lower case count as equal.
+/// The number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into `b` (optimal
+/// string alignment). Ignores case.
 int edit_distance(std::string_view a, std::string_view b);
 
-/// The candidate with the least edit distance to `name`, the first of equals. Empty without candidates.
+/// The candidate with the smallest edit distance to `name`; the first one on ties. Empty without candidates.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Writes the table of configuration keys: a section's keys, one after another.
+// Builds the table of configuration keys, section by section.
 #pragma once
 
 #include <fmt/core.h>
@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-// The parts of the table that are in files of their own.
+// The sections that are defined in other files.
 void add_model_keys(std::vector<ConfigKey>& keys);
 void add_data_keys(std::vector<ConfigKey>& keys);
 void add_output_keys(std::vector<ConfigKey>& keys);
@@ -42,11 +42,11 @@ constexpr KeyType key_type() {
   }
 }
 
-/// Adds keys of one section to the table.
+/// Adds the keys of one section to the table.
 template <class Section>
 class SectionKeys {
  public:
-  /// `scopes`: of all of them.
+  /// `scopes` apply to all keys of the section.
   SectionKeys(std::vector<ConfigKey>& keys, std::string name, Section JobConfig::*section,
               std::vector<KeyScope> scopes = {})
       : keys_(keys), name_(std::move(name)), section_(section), scopes_(std::move(scopes)) {}
@@ -65,7 +65,7 @@ class SectionKeys {
     return *this;
   }
 
-  /// A key that takes words; `allowed` lists them where not all values have one.
+  /// A key whose values are words. `allowed` lists the values where not all of them are words.
   template <IsWord T>
   SectionKeys& add(std::string name, T Section::*member, std::string allowed, std::string help) {
     const auto is_word = [](const ConfigValue& value) {
@@ -97,7 +97,7 @@ class SectionKeys {
     return *this;
   }
 
-  /// A boolean that may be left open: "auto", which is nothing in `member`.
+  /// A boolean or "auto", which is null in `member`.
   SectionKeys& add_boolean_or_auto(std::string name, std::optional<bool> Section::*member, std::string help) {
     const auto get = [member](const Section& section) {
       const std::optional<bool>& value = section.*member;
@@ -111,7 +111,7 @@ class SectionKeys {
                 get, set);
   }
 
-  /// The key that was added last is for fewer jobs than the others.
+  /// Restricts the key that was added last to fewer jobs.
   SectionKeys& only(KeyScope scope) {
     keys_.back().scopes.push_back(std::move(scope));
     return *this;

@@ -16,7 +16,7 @@ bool read_number(std::string_view text, Number& number) {
   return error == std::errc() && read == text.data() + text.size();
 }
 
-/// "3, 6".
+/// Parses "3, 6".
 bool read_list(std::string_view text, std::vector<std::int64_t>& numbers) {
   while (true) {
     const std::string_view item = text.substr(0, text.find(','));
@@ -70,7 +70,7 @@ bool read_word(std::string_view word, LossScaleChoice& choice) {
   choice = {};
   if (read_word(word, choice.kind)) return true;
   choice.kind = LossScaleConfig::Kind::kStatic;
-  // False for NaN, and for what fp32 rounds to zero.
+  // Rejects NaN, and values that fp32 rounds to zero.
   return read_number(word, choice.scale) && static_cast<float>(choice.scale) > 0 &&
          choice.scale <= std::numeric_limits<float>::max();
 }

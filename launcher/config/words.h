@@ -1,5 +1,5 @@
-// Words that a job uses for values: one table a type, from which parsing, the values that a key takes, the
-// resolved text and messages are made. Where a library names its values, the word is that name.
+// The words for values in a job file: one table per type. Parsing, the accepted values of a key, the resolved
+// text and messages use these tables. Where a library names its values, the word is that name.
 #pragma once
 
 #include <array>
@@ -25,10 +25,10 @@ namespace trireme {
 
 enum class DataKind : std::uint8_t { kTokens, kDocuments, kImages, kSynthetic };
 
-/// What a model of text learns.
+/// Training task of a text model.
 enum class ModelTask : std::uint8_t { kMaskedTokens, kClassify };
 
-/// Who decides the layout of ranks: the keys of [parallel], or a search before step 1.
+/// The source of the layout: set by the keys of [parallel], or by a search before step 1.
 enum class LayoutChoice : std::uint8_t { kGiven, kAuto };
 
 /// The partition of the blocks into pipeline stages.
@@ -56,7 +56,7 @@ struct Resume {
 /// The watchdog's limit.
 struct TimeoutChoice {
   double seconds = 1800.0;  // 0: none
-  bool learned = false;     // within steps; `seconds` elsewhere, and until enough is known
+  bool learned = false;     // within steps; `seconds` applies elsewhere, and until enough steps were measured
   bool operator==(const TimeoutChoice&) const = default;
 };
 
@@ -72,7 +72,7 @@ struct TraceSteps {
   bool is_one() const { return first > 0 && last - first < every; }
 };
 
-/// What a run does about a loss or gradient norm that leaps.
+/// Reaction to a spike of the loss or the gradient norm.
 enum class OnSpike : std::uint8_t { kIgnore, kWarn, kSkip, kRollback };
 
 /// The GPUs whose sensors are read.
@@ -131,7 +131,7 @@ template <>
 inline const auto kWords<PrecisionMode> = with_names({PrecisionMode::kFp32, PrecisionMode::kTf32,
                                                       PrecisionMode::kFp16, PrecisionMode::kBf16,
                                                       PrecisionMode::kFp8});
-/// Of gradients; nothing: what the mode computes in.
+/// Dtype of gradients; null: the compute dtype.
 template <>
 inline constexpr auto kWords<std::optional<DType>> =
     std::to_array<Word<std::optional<DType>>>({{DType::kFloat32, "fp32"},
@@ -164,7 +164,7 @@ inline constexpr auto kWords<GpuSensorChoice> = std::to_array<Word<GpuSensorChoi
 template <>
 inline constexpr auto kWords<Reduction> =
     std::to_array<Word<Reduction>>({{Reduction::kCanonical, "canonical"}, {Reduction::kFast, "fast"}});
-/// The device to compute on; nothing: any that there is.
+/// Compute device; null: any available one.
 template <>
 inline constexpr auto kWords<std::optional<DeviceType>> = std::to_array<Word<std::optional<DeviceType>>>(
     {{std::nullopt, "auto"}, {DeviceType::kCpu, "cpu"}, {DeviceType::kCuda, "cuda"}});
@@ -177,7 +177,7 @@ concept HasWords = requires {
   kWords<T>.size();
 };
 
-/// The word for a value, as a job gives it.
+/// The word for a value in a job file.
 template <HasWords T>
 std::string to_word(const T& value) {
   for (const Word<T>& entry : kWords<T>) {
@@ -192,7 +192,7 @@ std::string to_word(const Resume& resume);
 std::string to_word(const TimeoutChoice& timeout);  // "auto", "600"
 std::string to_word(const TraceSteps& steps);       // "100", "100-200/20"
 
-/// Sets `value` to the value of `word`. False if it has none.
+/// Sets `value` to the value of `word`. Returns false if the word is unknown.
 template <HasWords T>
 bool read_word(std::string_view word, T& value) {
   for (const Word<T>& entry : kWords<T>) {
@@ -217,7 +217,7 @@ T from_word(std::string_view word) {
   return value;
 }
 
-/// Has a word for each value, or for some of them, and is else text.
+/// A type whose values are words, or some of whose values are words and the others text.
 template <class T>
 concept IsWord = requires(const T& value, T& read) {
   to_word(value);

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// Enough to compare two lists by eye; those of ImageNet fill a screen.
+/// Lists enough names to compare by eye; ImageNet's would fill a screen.
 std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 20;
   const std::size_t shown = std::min(names.size(), kShown);
@@ -29,7 +29,7 @@ std::string list_of(const std::vector<std::string>& names) {
       reason, weights.where, list_of(weights.names), data.where, list_of(data.names));
 }
 
-/// The row of each label, then the rows that no label takes.
+/// The row of each label, then the rows without a label.
 std::vector<std::int64_t> rows_by_label(const ClassNames& weights, const ClassNames& data,
                                         std::int64_t num_rows) {
   std::vector<std::int64_t> rows;
@@ -104,7 +104,7 @@ class WithClassRows final : public TensorSource {
   std::unique_ptr<TensorSource> weights_;
   std::string layer_;
   std::vector<std::int64_t> rows_;
-  mutable std::map<std::string, std::uint64_t> row_elems_;  // of the tensors that check() saw
+  mutable std::map<std::string, std::uint64_t> row_elems_;  // sizes of the tensors that check() saw
 };
 
 }  // namespace

@@ -20,17 +20,17 @@
 namespace trireme {
 namespace {
 
-/// Head counts and rotary positions show in no tensor's shape: loaded into another model, the same weights
-/// would compute something else. Returns what of the folder is not followed.
+/// Compares settings that no tensor's shape shows, such as head counts and rotary positions; with other
+/// values the same weights would compute something else. Returns notes on ignored values.
 std::vector<std::string> check_same_model(const ModelSection& model, const std::filesystem::path& folder) {
   std::vector<std::string> notes;
   ModelSection theirs = model_of_hf_folder(folder, &notes);
   const std::string path = (folder / kHfConfigFile).string();
   TRIREME_CHECK(theirs.name == model.name, "{} is of model.name = \"{}\", not \"{}\"", path, theirs.name,
                 model.name);
-  theirs.seq_len = model.seq_len;  // a choice of the training, where no tensor has that size
-  theirs.dropout = model.dropout;  // likewise
-  theirs.task = model.task;        // of the head alone
+  theirs.seq_len = model.seq_len;  // a training setting, unless a tensor has that size
+  theirs.dropout = model.dropout;  // a training setting
+  theirs.task = model.task;        // affects only the head
   theirs.classes = model.classes;
   const HfFormat& format = *family_of(model).hf;
   const nlohmann::ordered_json there = format.config(theirs), here = format.config(model);
@@ -49,7 +49,7 @@ NewHead new_head_of(const ModelSection& model) {
   return {.prefix = model.task == ModelTask::kClassify ? prefix : ""};
 }
 
-/// Weights from before there were adapters, which begin anew.
+/// Weights without adapters, plus newly initialised ones.
 class WithNewAdapters final : public TensorSource {
  public:
   explicit WithNewAdapters(std::unique_ptr<TensorSource> weights) : weights_(std::move(weights)) {}
@@ -74,7 +74,7 @@ std::unique_ptr<TensorSource> with_new_adapters(const ModelSection& model,
   return std::make_unique<WithNewAdapters>(std::move(weights));
 }
 
-/// The names that `trireme export` wrote into a file; empty: none.
+/// The class names that `trireme export` wrote to a file; empty: none.
 std::vector<std::string> names_in(const SafetensorsReader& file) {
   const auto found = file.metadata().find(kClassNamesMetadata);
   if (found == file.metadata().end()) return {};
@@ -86,7 +86,7 @@ std::vector<std::string> names_in(const SafetensorsReader& file) {
   }
 }
 
-/// A run's checkpoint has this project's names; files of other programs may have names that wrappers changed.
+/// A checkpoint has this project's tensor names; other files may have names changed by wrappers.
 enum class FileOrigin { kCheckpoint, kElsewhere };
 
 InitialWeights open_file(const ModelSection& model, const std::filesystem::path& file,
@@ -107,7 +107,7 @@ InitialWeights open_file(const ModelSection& model, const std::filesystem::path&
   return initial;
 }
 
-/// Alpha shows in no tensor: with another one the same adapters would be another model.
+/// Alpha is in no tensor, and another value would make the same adapters another model.
 void check_adapter_scale(const ModelSection& model, const Checkpoint& checkpoint) {
   const ModelSection there = read_run_state(checkpoint).config.model;
   TRIREME_CHECK(
@@ -117,7 +117,7 @@ void check_adapter_scale(const ModelSection& model, const Checkpoint& checkpoint
       checkpoint.folder.string(), there.lora_alpha, model.lora_alpha, there.lora_alpha);
 }
 
-/// `file` is that of the model, or of its averages.
+/// `file`: the model's, or its averages'.
 InitialWeights open_own_checkpoint(const ModelSection& model, const Checkpoint& checkpoint,
                                    const std::filesystem::path& file, const NewHead& new_head) {
   if (model.has_adapters()) check_adapter_scale(model, checkpoint);
@@ -163,7 +163,7 @@ InitialWeights open_weights(const ModelSection& model, const NewHead& new_head) 
   return open_hf_folder(model, place, new_head);
 }
 
-/// Brings the class head to the order of the data's labels.
+/// Reorders the class head to the data's labels.
 void match_class_head(InitialWeights& initial, const ModelSection& model, const ClassNames& data) {
   const std::string layer(family_of(model).class_layer);
   if (!counts_classes(model) || initial.source->is_new(layer + "weight")) {
@@ -183,7 +183,8 @@ void match_class_head(InitialWeights& initial, const ModelSection& model, const 
   initial.class_names = std::move(match.names);
 }
 
-/// What config.json decides, checked before keys of the job come to it: it is to blame, not they.
+/// Validates the values of config.json before keys of the job override them, so that errors name the right
+/// source.
 ModelSection checked_shape(const ModelFamily& family, const HfConfig& config) {
   ModelSection model = family.hf->read(config);
   model.name = family.names.front();

@@ -1,4 +1,4 @@
-// Llama 3, and shapes of its kind.
+// Llama 3 and models of the same architecture.
 #include "models/llama.h"
 
 #include "launcher/families/model_family.h"
@@ -28,7 +28,7 @@ constexpr std::string_view kKeys[] = {"from",
                                       "tied",
                                       "tensor_chunks"};
 
-/// Where model.size is empty: what build() starts from.
+/// The starting point of build() if model.size is empty.
 constexpr LlamaConfig kUnsized{.kv_heads = 0, .ffn = 0, .vocab = 0, .rope_theta = 10000.0};
 
 LlamaConfig sized(const ModelSection& model) {

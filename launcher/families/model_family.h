@@ -1,7 +1,7 @@
-// A family of models, as the launcher knows it: an entry each, in a file of its own.
+// The launcher's table of model families: one entry per family, each in its own file.
 //
-// To add one: an entry like those in gpt.cc and resnet.cc, and its line in model_family.cc. Keys that no
-// other family has are members of ModelSection and rows of config/model_keys.cc.
+// To add one, write an entry like those in gpt.cc and resnet.cc, and add its line to model_family.cc. Keys
+// that no other family has are members of ModelSection and rows of config/model_keys.cc.
 #pragma once
 
 #include <span>
@@ -16,39 +16,39 @@
 
 namespace trireme {
 
-/// A family in the format of Hugging Face's transformers.
+/// A family in the format of Hugging Face transformers.
 struct HfFormat {
-  std::string_view model_type;                                  // of config.json
-  ModelSection (*read)(const HfConfig& config);                 // the keys that it decides
-  nlohmann::ordered_json (*config)(const ModelSection& model);  // of a filled in one
+  std::string_view model_type;                                  // in config.json
+  ModelSection (*read)(const HfConfig& config);                 // reads the keys that config.json defines
+  nlohmann::ordered_json (*config)(const ModelSection& model);  // `model` must be filled in
   HfModel (*write)(const ModelSection& model);                  // likewise
-  std::string_view classifier = {};  // the class of transformers whose folders have the layer of classes
+  std::string_view classifier = {};  // transformers class whose checkpoints have the class layer
 };
 
 struct ModelFamily {
-  std::string_view plural;                        // "GPTs", in the reference of keys and in messages
-  std::span<const std::string_view> names;        // what model.name may be
-  std::span<const std::string_view> sizes;        // what model.size may be, beside empty
-  std::span<const std::string_view> keys;         // of [model], beside those of every family
-  const DataModule& data;                         // what it is trained on
-  bool has_class_logits = false;                  // whatever its task
-  std::string_view class_head = {};               // begins the names of the tensors that model.new_head draws
-  std::string_view class_layer = {};              // likewise, of the one whose rows are the classes
-  bool writes_text = false;                       // `trireme sample`
-  void (*check)(const ModelSection& model);       // throws Error(kInvalidInput) for keys that make no model
-  void (*fill_in)(JobConfig& config);             // what a job leaves to the model's name and to its data
-  BlockList (*build)(const ModelSection& model);  // of a filled in one
+  std::string_view plural;                   // "GPTs", in the reference and in messages
+  std::span<const std::string_view> names;   // values of model.name
+  std::span<const std::string_view> sizes;   // values of model.size, besides ""
+  std::span<const std::string_view> keys;    // keys of [model] in addition to the common ones
+  const DataModule& data;                    // training data
+  bool has_class_logits = false;             // for every task
+  std::string_view class_head = {};          // prefix of the tensors that model.new_head initialises
+  std::string_view class_layer = {};         // prefix of the tensors whose rows are the classes
+  bool writes_text = false;                  // supports `trireme sample`
+  void (*check)(const ModelSection& model);  // throws Error(kInvalidInput) for invalid keys
+  void (*fill_in)(JobConfig& config);        // fills in values that follow from the model's name and the data
+  BlockList (*build)(const ModelSection& model);      // `model` must be filled in
   std::string (*describe)(const JobConfig& config);   // its shape: "12 layers, 768 wide, ..."
-  std::string (*variant)(const ModelSection& model);  // what the times of its blocks depend on beside that
-  const HfFormat* hf = nullptr;                       // null: it has none
+  std::string (*variant)(const ModelSection& model);  // further settings that block times depend on
+  const HfFormat* hf = nullptr;                       // null: not supported
 };
 
 std::span<const ModelFamily* const> model_families();
 
-/// True where an evaluation counts top-1 and top-5.
+/// True if evaluations count top-1 and top-5.
 bool counts_classes(const ModelSection& model);
 
-/// Of model.name. Throws Error(kInvalidInput) for a name that no family has.
+/// The family of model.name. Throws Error(kInvalidInput) for an unknown name.
 const ModelFamily& family_of(const ModelSection& model);
 
 }  // namespace trireme

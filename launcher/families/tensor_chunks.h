@@ -1,4 +1,4 @@
-// The tensor chunks of a model, as a job file asks for them.
+// Checks the tensor chunks that a job file requests.
 #pragma once
 
 #include <string>
@@ -7,23 +7,24 @@
 
 namespace trireme {
 
-/// A key of the model and its value.
+/// A key of the model with its value.
 struct ModelExtent {
   const char* key;
   std::int64_t size;
 };
 
-/// Throws Error(kInvalidInput) where model.tensor_chunks is no power of two that divides `width`, or more
-/// than 1 where `heads` is odd.
+/// Throws Error(kInvalidInput) if model.tensor_chunks is not a power of two that divides `width`, or is above
+/// 1 with an odd number of `heads`.
 void check_tensor_chunks(const ModelSection& model, const ModelExtent& heads, const ModelExtent& width);
-/// Throws Error(kInvalidInput) where model.tensor_chunks does not divide `extent`.
+/// Throws Error(kInvalidInput) if model.tensor_chunks does not divide `extent`.
 void check_divided(const ModelSection& model, const ModelExtent& extent);
 
-/// Throws Error(kInvalidInput) where parallel.tensor ranks cannot share the model's chunks and heads equally.
-/// `config` is filled in.
+/// Throws Error(kInvalidInput) if parallel.tensor ranks cannot share the model's chunks and heads equally.
+/// `config` must be filled in.
 void check_tensor_ranks(const JobConfig& config);
 
-/// ", 8 tensor chunks of the layers", or "" without: part of ModelFamily::describe where nothing else is cut.
+/// ", 8 tensor chunks of the layers", or "" without chunks; part of ModelFamily::describe for families that
+/// split only layers.
 std::string layer_chunks_text(const ModelSection& model);
 
 }  // namespace trireme

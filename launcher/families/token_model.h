@@ -1,4 +1,4 @@
-// What families of models over tokens have in common.
+// Shared code of token model families.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) where a model has neither a size nor layers, width, heads and context.
+/// Throws Error(kInvalidInput) if a model has neither a size nor layers, width, heads and context length.
 void check_has_shape(const ModelSection& model);
 
-/// ", 8 tensor chunks", and whether the vocabulary is whole all the same; "" without chunks: part of
+/// ", 8 tensor chunks", with a note if the vocabulary is not split; "" without chunks. Part of
 /// ModelFamily::describe.
 std::string chunks_text(const ModelSection& model);
 

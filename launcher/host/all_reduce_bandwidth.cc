@@ -19,7 +19,7 @@ void fill(const Context& ctx, const Tensor& buffer, float value) {
   ctx.backend->copy_from_host(ctx.exec, buffer, host.data());
 }
 
-/// Seconds of `calls` sums, of the slowest rank.
+/// Seconds of `calls` all-reduces, on the slowest rank.
 double time_calls(const Context& ctx, Communicator& comm, const Tensor& buffer, std::int64_t calls) {
   ctx.backend->synchronize(ctx.exec);
   comm.barrier();
@@ -33,7 +33,7 @@ double time_calls(const Context& ctx, Communicator& comm, const Tensor& buffer, 
 AllReduceBandwidth::Size measure(const Context& ctx, Communicator& comm, std::int64_t bytes) {
   const Tensor buffer = ctx.empty({bytes / 4}, DType::kFloat32, MemoryCategory::kCommunication);
   const int n = comm.size();
-  // The first call finds the peers and is checked: 1 + 2 + ... + n.
+  // The first call connects the peers. Its sum is checked: 1 + 2 + ... + n.
   fill(ctx, buffer, static_cast<float>(comm.rank() + 1));
   comm.all_reduce(buffer, ReduceOp::kSum).wait();
   for (const float sum : ctx.to_host(buffer)) {
@@ -41,7 +41,7 @@ AllReduceBandwidth::Size measure(const Context& ctx, Communicator& comm, std::in
     throw Error(ErrorCode::kCommunication, "an all-reduce of 1 to {} over {} ranks gave {} on rank {}", n, n,
                 sum, comm.rank());
   }
-  fill(ctx, buffer, 1e-30f);  // the sums grow from call to call
+  fill(ctx, buffer, 1e-30f);  // the sums grow with each call
   const double once = time_calls(ctx, comm, buffer, 1);
   const auto calls = std::clamp<std::int64_t>(static_cast<std::int64_t>(kSeconds / once), 1, kMostCalls);
   const double seconds = time_calls(ctx, comm, buffer, calls) / static_cast<double>(calls);

@@ -22,7 +22,7 @@ std::string value_of(const BitFacts& facts, const std::string& name) {
   return found == facts.end() ? "none" : found->second;
 }
 
-/// "x86_64_v4 on ranks 0-1 (node1), x86_64_v3 on rank 2 (node2)"; empty where all ranks have the same.
+/// "x86_64_v4 on ranks 0-1 (node1), x86_64_v3 on rank 2 (node2)"; empty if all ranks agree.
 std::string describe_values(const std::string& name, const std::vector<BitFacts>& all,
                             const std::vector<std::string>& hosts) {
   std::vector<std::pair<std::string, std::vector<int>>> values;  // in the order of their first rank
@@ -59,7 +59,7 @@ BitFacts arithmetic_of(Device device) {
   for (const auto& [library, version] : report.versions) facts[library] = version;
   const auto index = static_cast<std::size_t>(device.index);
   if (index < report.devices.size()) {
-    // Libraries choose their algorithms by the card and the number of its multiprocessors.
+    // Libraries choose algorithms by the card and its number of multiprocessors.
     const DeviceReport::Card& card = report.devices[index];
     facts[kCardFact] =
         fmt::format("{}, {}, {} multiprocessors", card.name, card.architecture, card.num_multiprocessors);
@@ -70,7 +70,7 @@ BitFacts arithmetic_of(Device device) {
 
 std::string describe_different_ranks(const std::vector<BitFacts>& all,
                                      const std::vector<std::string>& hosts) {
-  BitFacts names;  // of all ranks
+  BitFacts names;  // union over all ranks
   for (const BitFacts& one : all) names.insert(one.begin(), one.end());
   std::string text;
   bool instructions = false, cards = false, others = false;
@@ -80,7 +80,7 @@ std::string describe_different_ranks(const std::vector<BitFacts>& all,
     text += fmt::format("\n  {}: {}", name, values);
     const bool is_cards = name == kCardFact;
     const bool is_instructions = name.find("instruction set") != std::string::npos;
-    // The maker counts with the newest instructions alone.
+    // The CPU vendor matters only with the newest instruction sets.
     const bool goes_with_them = instructions && values.find("none on") != std::string::npos;
     instructions = instructions || is_instructions;
     cards = cards || is_cards;

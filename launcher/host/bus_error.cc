@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Nothing but write() and _exit() may be called here, so the file cannot be named.
+// A signal handler may call only functions such as write() and _exit(), so the message cannot name the file.
 void on_bus_error(int) {
   constexpr std::string_view kMessage =
       "trireme: error: a file that is read through memory (token data or a checkpoint) became shorter, or "

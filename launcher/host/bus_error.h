@@ -1,10 +1,10 @@
-// SIGBUS: a memory-mapped file (token data, a checkpoint) shrank, or its disk failed, while it was read.
+// Handles SIGBUS: a memory-mapped file (token data, a checkpoint) shrank, or its disk failed, during a read.
 #pragma once
 
 namespace trireme {
 
-/// From here on such an access ends the process with a message and exit code 1, in place of the system's bare
-/// "Bus error".
+/// Installs the handler. From then on such an access ends the process with a message and exit code 1, instead
+/// of the system's "Bus error".
 void report_bus_errors();
 
 }  // namespace trireme

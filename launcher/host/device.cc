@@ -14,7 +14,7 @@ namespace {
 
 struct Gpus {
   int count = 0;
-  std::string problem;  // why this rank cannot compute on a GPU; empty when it can
+  std::string problem;  // why this rank cannot compute on a GPU; empty: it can
 };
 
 Gpus find_gpus() {
@@ -38,7 +38,7 @@ bool in_this_build(DeviceType type) {
 }
 
 JobConfig counted_on(JobConfig config, DeviceType type) {
-  if (!traits(type).host_memory) {  // of the device, these take nothing
+  if (!traits(type).host_memory) {  // these take no device memory
     config.data.cache = 0;
     config.checkpoint.background = config.checkpoint.partner = false;
   }

@@ -1,4 +1,4 @@
-// The device of a rank: from parallel.device to a Device and the communicator of its memory.
+// Chooses the device of a rank from parallel.device, and the communicator for its memory.
 #pragma once
 
 #include <memory>
@@ -15,21 +15,21 @@ struct RankDevice {
   std::shared_ptr<Communicator> comm;
 };
 
-/// Whether this build has a backend for the device type.
+/// True if this build has a backend for the device type.
 bool in_this_build(DeviceType type);
 
-/// `wanted` is "cpu", "cuda" or "auto": GPUs where this build and all ranks' machines have them, else the
-/// CPU. Collective over `host`. Throws Error(kUnsupported) saying what is missing when "cuda" is wanted and
-/// cannot be had, and when ranks outnumber the GPUs of their machine. `timeout_s` is that of the job: what
-/// NCCL is given is a minute more, so that the ranks' own watchdogs, who know more, speak first; 0: no limit.
+/// `wanted`: null means "auto": GPUs if this build and the machines of all ranks have them, else the CPU.
+/// Collective over `host`. Throws Error(kUnsupported) with the reason if CUDA is wanted but not available, or
+/// if a machine has more ranks than GPUs. `timeout_s` is the job's; 0: no limit. NCCL gets one minute more,
+/// so that the ranks' watchdogs, whose messages have more detail, report first.
 RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironment& launch,
                          const std::shared_ptr<Communicator>& host, double timeout_s = 600);
 
-/// The job as far as the memory of such a device goes: a GPU does not hold what is kept in the host's, and
-/// has workspaces of its own.
+/// The job as its memory counts on such a device: a GPU does not hold what is kept in host memory, and has
+/// workspaces of its own.
 JobConfig counted_on(JobConfig config, DeviceType type);
 
-/// The caveat of a plan for GPUs that is made without any; empty where there is none.
+/// The caveat of a plan for GPUs made on a machine without any; empty if there is none.
 std::string note_on_device(const JobConfig& config);
 
 }  // namespace trireme

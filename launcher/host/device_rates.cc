@@ -11,7 +11,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of one run, on average over as many as take about `ms`, after two that are not counted.
+/// Mean seconds of a run, over about `ms`, after two warm-up runs.
 template <class Run>
 double seconds_of(const Context& ctx, double ms, const Run& run) {
   const auto timed = [&](int times) {
@@ -26,7 +26,7 @@ double seconds_of(const Context& ctx, double ms, const Run& run) {
   return timed(repeats) / repeats;
 }
 
-/// Makes libraries load what attention and convolutions of a training step need.
+/// Loads the library code that attention and convolutions of a training step need.
 void load_libraries(const Context& ctx) {
   const auto tensor = [&](const Shape& shape) { return ctx.zeros(shape, DType::kBFloat16); };
   const Shape rows{1, 128, 64}, packed{1, 128, 3 * 64};
@@ -46,7 +46,7 @@ void load_libraries(const Context& ctx) {
   ctx.backend->synchronize(ctx.exec);
 }
 
-/// What a device has lost to all that is not memory of `ctx`.
+/// Device memory in use outside of `ctx`'s tensors.
 std::int64_t context_bytes(const Context& ctx, Device device) {
   if (ctx.backend->free_bytes == nullptr) return 0;
   const DeviceReport::Card card =

@@ -140,7 +140,7 @@ double measure_sgemm_gflops(int num_threads) {
   const Context ctx = Context::create({DeviceType::kCpu, 0}, num_threads);
   const Tensor a = ctx.zeros({kSize, kSize}), b = ctx.zeros({kSize, kSize}), d = ctx.empty({kSize, kSize});
   const MatmulArgs args{.a = a, .b = b, .d = d};
-  ctx.run(args);  // builds what is cached per shape
+  ctx.run(args);  // warm-up: fills caches per shape
   double best_s = 1e9;
   const auto start = Clock::now();
   do {

@@ -1,4 +1,4 @@
-// The abilities of this machine and this build: the report to send along with a question.
+// Capabilities of this machine and this build: the report to attach to a question.
 #pragma once
 
 #include <optional>
@@ -19,21 +19,20 @@ struct DoctorReport {
   std::vector<std::string> instruction_sets;
   CoreCounts cores;
   std::int64_t memory_bytes = 0;
-  std::vector<std::string> backends;  // of this build
+  std::vector<std::string> backends;  // in this build
   std::string onednn, mpi_standard;   // versions
-  std::optional<DeviceReport> gpus;   // empty: not in this build
-  std::string nccl;                   // version, or empty
+  std::optional<DeviceReport> gpus;   // null: no CUDA in this build
+  std::string nccl;                   // version; may be empty
   LaunchEnvironment launch;
   double sgemm_gflops = 0;                       // 0: not measured
-  std::optional<DeviceRates> gpu_rates;          // of the first; empty: not measured, or none
-  std::optional<AllReduceBandwidth> all_reduce;  // empty: not measured
+  std::optional<DeviceRates> gpu_rates;          // of the first GPU; null: not measured, or no GPU
+  std::optional<AllReduceBandwidth> all_reduce;  // null: not measured
 };
 
-/// Everything but the measurement.
+/// The report without measurements.
 DoctorReport examine(const LaunchEnvironment& launch);
 
-/// Rate of the CPU backend in fp32 matrix products of 1024 x 1024 x 1024, the best of a quarter of a second.
-/// GFLOP/s.
+/// GFLOP/s of the CPU backend in fp32 products of 1024 x 1024 x 1024, the best within a quarter of a second.
 double measure_sgemm_gflops(int num_threads);
 
 std::string to_text(const DoctorReport& report);

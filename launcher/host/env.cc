@@ -17,10 +17,10 @@
 namespace trireme {
 namespace {
 
-/// Rounds of libgomp's wait loop, some 10 ns to 100 ns each, by processor.
+/// Iterations of libgomp's wait loop, 10 ns to 100 ns each, depending on the processor.
 constexpr const char* kSpinCount = "2000";
 
-/// The first of `names` that is set to an integer.
+/// The value of the first of `names` that is set to an integer.
 std::optional<int> read_integer(const EnvironmentLookup& lookup, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const auto text = lookup(name);
@@ -39,7 +39,7 @@ std::string find_launcher(const EnvironmentLookup& lookup) {
   return "";
 }
 
-// In the folder of the PMIx server of this machine, which is one job's and goes with it.
+// A file in the folder of this machine's PMIx server, which belongs to one job and is removed with it.
 std::string find_board_file(const EnvironmentLookup& lookup) {
   const auto folder = lookup("PMIX_SERVER_TMPDIR"), name_space = lookup("PMIX_NAMESPACE");
   if (!folder || !name_space || name_space->find('/') != std::string::npos) return "";
@@ -52,12 +52,12 @@ std::string link_target(const std::string& path) {
   return error ? "" : target.string();
 }
 
-/// Parent of a process, from /proc; 0 when unknown.
+/// Parent of a process, from /proc; 0 if unknown.
 int parent_of(int pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
   std::getline(file, line);
-  const auto name_end = line.rfind(')');  // the name may hold blanks and parentheses
+  const auto name_end = line.rfind(')');  // the name may contain blanks and parentheses
   if (name_end == std::string::npos) return 0;
   std::istringstream fields(line.substr(name_end + 1));
   std::string state;
@@ -66,7 +66,8 @@ int parent_of(int pid) {
   return parent;
 }
 
-/// The output of the nearest ancestor whose standard output is not ours: mpirun, past any wrapper script.
+/// The output of the nearest ancestor whose standard output differs from ours: mpirun, past any wrapper
+/// scripts.
 std::string launcher_output() {
   const std::string ours = link_target("/proc/self/fd/1");
   for (int pid = getppid(); pid > 1; pid = parent_of(pid)) {
@@ -90,8 +91,7 @@ void set_environment_variable(const char* name, const char* value) {
 
 void prepare_environment_for_stages(const EnvironmentLookup& lookup, const EnvironmentSetter& set) {
   constexpr const char* kQueues = "CUDA_DEVICE_MAX_CONNECTIONS";
-  constexpr int kFewestQueues =
-      16;  // of at most 32; a rank has about 10 streams, and two for each tied stage
+  constexpr int kFewestQueues = 16;  // at most 32; a rank has about 10 streams, plus two per tied stage
   const auto queues = read_integer(lookup, {kQueues});
   TRIREME_CHECK(
       !queues || *queues >= kFewestQueues,
@@ -108,9 +108,10 @@ bool prepare_environment_for_threads(const EnvironmentLookup& lookup, const Envi
 }
 
 void restart_with_thread_settings(char* const* argv) {
-  // Without an interpreter of its own the process was started through the loader, and is the loader.
+  // Without an interpreter, the process was started through the loader, so /proc/self/exe is the loader.
   if (getauxval(AT_BASE) == 0) return;
-  const std::string program = link_target("/proc/self/exe");  // not that link: it would be the process's name
+  // Executing the link itself would change the process's name.
+  const std::string program = link_target("/proc/self/exe");
   if (program.empty()) return;
   bool changed = prepare_environment_for_threads();
   for (const SmallStack& small : find_small_stacks(stack_limit())) changed = raise_stack(small) || changed;

@@ -17,7 +17,7 @@ void report_error(const std::exception& error, int rank) noexcept {
   try {
     text = with_keys(shown_message(error));
     message = text.c_str();
-  } catch (...) {  // no memory: as it is
+  } catch (...) {  // no memory: keep it as it is
   }
   if (rank >= 0) {
     std::fprintf(stderr, "trireme: error: rank %d: %s\n", rank, message);

@@ -1,4 +1,4 @@
-// Exit codes of the program: part of its contract.
+// Exit codes of the program, part of its contract.
 #pragma once
 
 #include "runtime/base/error.h"
@@ -9,7 +9,7 @@ enum class ExitCode : int {
   kDone = 0,
   kFailed = 1,    // while running
   kBadInput = 2,  // refused before step 1: command line, configuration, files
-  kStopped = 75,  // early, with a checkpoint saved: run it again
+  kStopped = 75,  // early, with a checkpoint saved: run again to continue
 };
 
 constexpr ExitCode exit_code(ErrorCode code) {

@@ -13,7 +13,7 @@ constexpr int kSuccess = 0, kGpuIsLost = 15;
 constexpr unsigned kTemperatureGpu = 0, kClockSm = 1, kClockMemory = 2, kMaxNvlinks = 18;
 constexpr int kCorrected = 0, kUncorrected = 1, kSinceDriverLoad = 0;
 constexpr Unsigned64 kXidEvent = 0x8;
-constexpr double kMilli = 1e3, kPercent = 1e2;  // divided by, as their inverses have no exact double
+constexpr double kMilli = 1e3, kPercent = 1e2;  // divided by, because their inverses are not exact doubles
 constexpr double kMega = 1e6;
 
 struct Utilization {
@@ -28,7 +28,7 @@ struct EventData {
   unsigned gpu_instance, compute_instance;
 };
 
-/// Links count these, in this order of nvmlNvLinkErrorCounter_t.
+/// Counted per link, in the order of nvmlNvLinkErrorCounter_t.
 constexpr const char* kNvlinkErrors[] = {"replay", "recovery", "crc_flit", "crc_data"};
 
 }  // namespace
@@ -53,7 +53,8 @@ struct GpuSensors::Library {
   Function* find(const char* name) const {
     return reinterpret_cast<Function*>(dlsym(handle, name));
   }
-  /// Calls `name(arguments..., T*)`; nothing where it is missing or fails. Notes that a card is lost.
+  /// Calls `name(arguments..., T*)`. Null if the function is missing or fails. Sets `lost` if the card is
+  /// lost.
   template <class T, class... Arguments>
   std::optional<T> get(bool& lost, const char* name, Arguments... arguments) const {
     const auto function = find<int(Arguments..., T*)>(name);
@@ -74,7 +75,7 @@ struct GpuSensors::Library {
 
 struct GpuSensors::Card {
   NvmlDevice device = nullptr;
-  GpuReading known;  // what does not change
+  GpuReading known;  // constant values
 };
 
 namespace {
@@ -181,7 +182,7 @@ void GpuSensors::read_card(Card& card, GpuReading& reading) const {
   }
 }
 
-// Without waiting for one.
+// Does not wait for an event.
 void GpuSensors::read_xids() {
   if (events_ == nullptr) return;
   const auto wait = library_->find<int(NvmlEventSet, EventData*, unsigned)>("nvmlEventSetWait_v2");

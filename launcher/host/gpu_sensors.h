@@ -1,8 +1,9 @@
-// What the driver's management library (NVML) says of GPUs: temperature, power, clocks, utilisation, errors.
+// Reads GPU sensors through NVML, the driver's management library: temperature, power, clocks, utilisation,
+// errors.
 //
-// The library is loaded where it is present, and asked through its C interface, which is declared here: no
-// header and no link dependency, and builds without CUDA read the same. A function that a driver lacks, or
-// that a card does not support, leaves its reading out.
+// The library is loaded at run time if it is present, and its C interface is declared here. So there is no
+// dependency on headers or at link time, and builds without CUDA read the same sensors. A reading is absent
+// if the driver lacks the function or the card does not support it.
 #pragma once
 
 #include <array>
@@ -15,7 +16,7 @@
 
 namespace trireme {
 
-/// Why a card's clocks are below their most.
+/// Why a card's clocks are below their maximum.
 struct ThrottleReason {
   const char* name;
   std::uint64_t bit;  // of nvmlClocksThrottleReasons
@@ -28,34 +29,33 @@ inline constexpr std::array<ThrottleReason, 6> kThrottleReasons{{{"power_cap", 0
                                                                  {"power_brake", 0x80}}};
 
 struct GpuReading {
-  int index = 0;  // the library's
+  int index = 0;  // NVML's index
   std::string name, uuid, pci_bus_id;
-  bool lost = false;  // the driver cannot reach the card any more; nothing else is known then
+  bool lost = false;  // the driver cannot reach the card any more; all other readings are then absent
   std::optional<double> temperature_celsius;
   std::optional<double> power_watts, power_limit_watts,
-      energy_joules;  // the last since the driver was loaded
+      energy_joules;  // the energy since the driver was loaded
   std::optional<double> sm_clock_hertz, sm_clock_max_hertz, memory_clock_hertz;
-  std::optional<std::uint64_t> throttle_bits;                       // of kThrottleReasons, and others
-  std::optional<double> utilization, memory_bandwidth_utilization;  // of 1, in the library's last sample
-  std::optional<double> memory_used_bytes, memory_total_bytes;      // of all processes
+  std::optional<std::uint64_t> throttle_bits;                       // bits of kThrottleReasons and others
+  std::optional<double> utilization, memory_bandwidth_utilization;  // fraction of 1, in NVML's last sample
+  std::optional<double> memory_used_bytes, memory_total_bytes;      // used by all processes
   std::optional<double> ecc_corrected, ecc_uncorrected;             // since the driver was loaded
-  std::optional<double> pcie_replays;                               // likewise
-  std::vector<std::pair<const char*, double>> nvlink_errors;        // by kind, over all links
-  std::optional<std::int64_t> xid_errors;  // the driver's reports of errors since this object was made
-  std::optional<std::uint64_t> last_xid;   // the number of the last of them
+  std::optional<double> pcie_replays;                               // since the driver was loaded
+  std::vector<std::pair<const char*, double>> nvlink_errors;        // per kind, summed over all links
+  std::optional<std::int64_t> xid_errors;  // reported by the driver since this object was created
+  std::optional<std::uint64_t> last_xid;   // number of the latest one
 };
 
 class GpuSensors {
  public:
-  /// The cards with these places on the PCI bus ("0000:3B:00.0"); nothing: all. Of a machine without the
-  /// library there are none.
+  /// `pci_bus_ids`: the cards to read ("0000:3B:00.0"); null: all. Without the library there are no cards.
   explicit GpuSensors(const std::optional<std::vector<std::string>>& pci_bus_ids = std::nullopt,
                       const char* library = "libnvidia-ml.so.1");
   ~GpuSensors();
   GpuSensors(const GpuSensors&) = delete;
   GpuSensors& operator=(const GpuSensors&) = delete;
 
-  /// Takes milliseconds: the driver is asked. One that it has lost stays among them.
+  /// Queries the driver, which takes milliseconds. Lost cards are included.
   std::vector<GpuReading> read();
 
  private:
@@ -64,9 +64,9 @@ class GpuSensors {
   void read_card(Card& card, GpuReading& reading) const;
   void read_xids();
 
-  std::unique_ptr<Library> library_;  // null: there is none
+  std::unique_ptr<Library> library_;  // null: not available
   std::vector<Card> cards_;
-  void* events_ = nullptr;  // null: XIDs are not told
+  void* events_ = nullptr;  // null: XID errors are not reported
 };
 
 }  // namespace trireme

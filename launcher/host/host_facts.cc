@@ -18,7 +18,7 @@ constexpr std::size_t aligned(std::size_t bytes) {
   return (bytes + 3) / 4 * 4;
 }
 
-/// The linker's hash of a program, of a segment of notes; or empty.
+/// The linker's build id, from a segment of ELF notes; may be empty.
 std::string build_id_of(const char* note, const char* end) {
   while (note + sizeof(ElfW(Nhdr)) <= end) {
     const auto* header = reinterpret_cast<const ElfW(Nhdr)*>(note);
@@ -35,7 +35,7 @@ std::string build_id_of(const char* note, const char* end) {
   return "";
 }
 
-/// Of this program: the loader's first object.
+/// The build id of this program, the loader's first object.
 std::string build_id() {
   std::string id;
   dl_iterate_phdr(
@@ -56,7 +56,7 @@ std::string build_id() {
 }  // namespace
 
 HostFacts facts_of_this_host(std::optional<DeviceType> device) {
-  // As the job chooses: GPUs where this build and the machine have them.
+  // As a job with device "auto": GPUs if this build and the machine have them.
   const bool may_have_gpus =
       device.value_or(DeviceType::kCuda) == DeviceType::kCuda && in_this_build(DeviceType::kCuda);
   const Backend* gpus = may_have_gpus ? &backend_for(DeviceType::kCuda) : nullptr;

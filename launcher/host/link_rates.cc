@@ -11,15 +11,15 @@ namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::int64_t kFewBytes = 1 << 10, kManyBytes = 8 << 20;  // that each rank has at the end
+constexpr std::int64_t kFewBytes = 1 << 10, kManyBytes = 8 << 20;  // per rank, after the exchange
 
-/// Seconds of an all-gather and an all-to-all, on average, of the slowest rank; the fastest of some batches.
+/// Mean seconds of an all-gather and an all-to-all on the slowest rank; the fastest of several batches.
 double time_exchange(const Context& ctx, Communicator& comm, std::int64_t bytes, int calls) {
   const std::int64_t elems = bytes / 4 / comm.size();
   const Tensor all = ctx.zeros({elems * comm.size()}), from = ctx.zeros({elems * comm.size()});
   const Tensor mine = from.slice(0, {elems});
   double fastest = std::numeric_limits<double>::infinity();
-  for (int batch = 0; batch < 6; ++batch) {  // the first finds the peers
+  for (int batch = 0; batch < 6; ++batch) {  // the first one connects the peers
     ctx.backend->synchronize(ctx.exec);
     comm.barrier();
     const Clock::time_point start = Clock::now();

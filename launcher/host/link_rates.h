@@ -1,4 +1,4 @@
-// Latency and rate of exchanges between the ranks of this job, as a cluster file describes a link.
+// Latency and rate of exchanges between this job's ranks, in the form of a cluster file's link.
 #pragma once
 
 #include "launcher/host/device.h"
@@ -6,12 +6,12 @@
 namespace trireme {
 
 struct LinkRates {
-  double latency_us = 0;  // a hop: an exchange of n ranks takes log2(n) of them
-  double gb_s = 0;        // of what enters a rank, all ranks at once
+  double latency_us = 0;  // per hop: an exchange of n ranks has log2(n) hops
+  double gb_s = 0;        // received by each rank, with all ranks at once
 };
 
-/// From all-gathers and all-to-alls of few and of many bytes, the fastest of several each. Collective over
-/// two or more ranks.
+/// Measures all-gathers and all-to-alls with few and with many bytes, each the fastest of several. Collective
+/// over two or more ranks.
 LinkRates measure_link(const RankDevice& rank);
 
 }  // namespace trireme

@@ -25,7 +25,7 @@ std::string first_line(const fs::path& path) {
   return line;
 }
 
-/// A positive integer in a file; empty for "max", -1 and files that are missing.
+/// The positive integer in a file; null for "max", -1 and missing files.
 std::optional<std::int64_t> read_limit(const fs::path& path) {
   std::istringstream line(first_line(path));
   std::int64_t value = 0;
@@ -38,8 +38,8 @@ void lower(std::optional<T>& limit, std::optional<T> other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-/// Folders of the control groups that hold for `controller`: this process's own first, then those above it.
-/// Inside of a container the path in /proc may be the host's; folders that are missing are harmless.
+/// Folders of the control groups that apply to `controller`: this process's own first, then its parents. In a
+/// container the path in /proc may be the host's; missing folders are ignored.
 std::vector<fs::path> cgroup_folders(const fs::path& root, std::string_view controller) {
   std::vector<fs::path> folders;
   std::ifstream file(root / "proc/self/cgroup");
@@ -88,7 +88,7 @@ std::optional<std::int64_t> cgroup_memory_limit(const fs::path& root) {
 }
 
 int CoreCounts::usable() const {
-  // A fraction of a core is left to the system: a team of threads waits for its slowest member.
+  // A fraction of a core is left to the system, because a team of threads waits for its slowest member.
   const int within_quota = quota ? static_cast<int>(*quota) : affinity;
   return std::max(1, std::min(affinity, within_quota));
 }

@@ -9,7 +9,7 @@ namespace trireme {
 
 namespace {
 
-// What doctor has printed: the file, or in a part of the gate the result of a stage.
+// doctor's output: the whole file, or the result of a stage in a part of the gate.
 const nlohmann::json& doctor_report(const nlohmann::json& json) {
   return json.contains("stages") ? json.at("stages").at("rates").at("result") : json;
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kStackVariables[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE"};
 
-/// "512", "64K", " 2 M ": as libgomp reads it, in KiB without a unit. Nothing where libgomp passes over it.
+/// Parses "512", "64K", " 2 M " as libgomp does: in KiB without a unit. Null where libgomp ignores the value.
 std::optional<std::int64_t> read_stack_size(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\n", kUnits = "bkmg";
   const auto skip_blanks = [&] {
@@ -67,7 +67,7 @@ std::vector<SmallStack> find_small_stacks(const StackLimit& limit, const Environ
     if (!bytes) continue;
     if (*bytes < kLeastStackBytes)
       small.push_back({.cause = SmallStack::Cause::kVariable, .name = name, .value = *text});
-    break;  // libgomp takes the first one that it can read
+    break;  // libgomp uses the first one that it can parse
   }
   if (limit.soft && *limit.soft < kLeastStackBytes)
     small.push_back({.cause = SmallStack::Cause::kLimit,

@@ -14,10 +14,10 @@ namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr double kSecondsOfATurn = 0.01;  // as a stage has for a micro-batch
+constexpr double kSecondsOfATurn = 0.01;  // typical for a stage and micro-batch
 constexpr int kTurns = 100;
 
-/// So many steps of a chain of additions, on each thread. Returns seconds.
+/// Runs a chain of `steps` additions on each thread. Returns seconds.
 double work(int threads, std::int64_t steps) {
   const Clock::time_point start = Clock::now();
   const auto chain = [steps] {
@@ -31,7 +31,7 @@ double work(int threads, std::int64_t steps) {
   return seconds_since(start);
 }
 
-/// Steps that take kSecondsOfATurn unhindered, or nearly.
+/// Number of steps that take about kSecondsOfATurn when undisturbed.
 std::int64_t steps_of_a_turn() {
   constexpr std::int64_t kTrial = 1 << 18;
   double fastest = std::numeric_limits<double>::infinity();
@@ -46,7 +46,7 @@ double measure_waiting_share(Communicator& comm, const SharingRanks& sharing) {
   const int waiting = comm.size() - computing;
   if (waiting == 0) return 0;
   const std::int64_t steps = comm.all_gather_value(steps_of_a_turn())[0];
-  std::mt19937 random;  // the same on every rank
+  std::mt19937 random;  // same seed on every rank
   std::vector<int> order(static_cast<std::size_t>(comm.size()));
   std::iota(order.begin(), order.end(), 0);
   std::vector<double> turns;  // of this rank

@@ -1,10 +1,10 @@
-// Which connections of a server are closed: how many there may be, and how long each may take.
+// Decides which connections of a server to close: limits on their number and duration.
 //
-// [Note: slow clients] A client that has asked for nothing yet has kSilent, one that takes its answer
-// max_time. Where as many connections are open as may be, those are closed at once that have said nothing for
-// kCrowdedSilent, or, where there is none, that take their answer for longer than kCrowdedReading. So
-// thousands that say nothing or read nothing are let in and out again in seconds, and whoever asks meanwhile
-// is answered.
+// [Note: slow clients] A client has kSilent to send its request, and max_time to receive the answer. If the
+// maximum number of connections is open, clients that have sent nothing for kCrowdedSilent are closed at
+// once. If there are none, clients that have been receiving for longer than kCrowdedReading are closed. So
+// thousands of silent or slow clients are accepted and closed within seconds, and other clients still get
+// answers.
 #pragma once
 
 #include <chrono>
@@ -22,19 +22,19 @@ class ConnectionLimits {
   ConnectionLimits(std::size_t most, std::chrono::milliseconds max_time) : most_(most), max_time_(max_time) {}
 
   void began(int fd, Time now) { open_[fd] = {.since = now, .has_asked = false}; }
-  /// Its request is whole.
+  /// Its request is complete.
   void asked(int fd, Time now) { open_[fd] = {.since = now, .has_asked = true}; }
-  /// It is closed, or goes on without limits.
+  /// It was closed, or became a stream without limits.
   void ended(int fd) { open_.erase(fd); }
 
   std::size_t count() const { return open_.size(); }
   bool is_crowded() const { return open_.size() >= most_; }
-  /// Those to be closed. They count as open until they have ended.
+  /// The connections to close. They count as open until ended().
   std::vector<int> overdue(Time now) const;
 
  private:
   struct Connection {
-    Time since;  // it was opened, or had asked
+    Time since;  // time when it was opened, or its request was complete
     bool has_asked = false;
   };
   std::vector<int> older_than(Time now, std::chrono::milliseconds silent,

@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A stream of one client. It is suspended while there is nothing to send.
+/// A client's stream. It is suspended while there is nothing to send.
 struct Stream {
   MHD_Connection* connection = nullptr;
   std::set<Stream*>* all = nullptr;
@@ -35,7 +35,7 @@ struct Stream {
   std::string pending;  // not sent yet
   bool suspended = false;
   int fd = -1;
-  Clock::time_point moved = Clock::now();  // it last took something, or had nothing to take
+  Clock::time_point moved = Clock::now();  // when the client last read, or had nothing to read
 };
 
 ssize_t read_stream(void* self, std::uint64_t /*position*/, char* buffer, std::size_t max) {
@@ -74,7 +74,7 @@ struct HttpServer::Server {
   ListeningSocket socket;
   int stop = ::eventfd(0, EFD_CLOEXEC);
   MHD_Daemon* daemon = nullptr;
-  // Of the server's thread:
+  // Used on the server's thread only:
   ConnectionLimits connections;  // without streams
   std::set<Stream*> streams;
   std::thread thread;
@@ -142,7 +142,7 @@ RequestOrigin origin_of(MHD_Connection* connection) {
   return origin;
 }
 
-/// What is answered to a request.
+/// The answer to a request.
 HttpAnswer HttpServer::Server::ask(MHD_Connection* connection, const char* path, std::string_view method) {
   connections.asked(socket_of(connection), Clock::now());
   const bool is_head = method == MHD_HTTP_METHOD_HEAD;
@@ -171,7 +171,7 @@ MHD_Result HttpServer::Server::answer(void* self, MHD_Connection* connection, co
   try {
     given = server.ask(connection, path, method);
     response = server.response_of(given, connection);
-  } catch (const std::exception&) {  // of memory: no exception may cross a C frame
+  } catch (const std::exception&) {  // out of memory; no exception may cross a C frame
     return MHD_NO;
   }
   *data_bytes = 0;
@@ -196,12 +196,12 @@ void HttpServer::Server::note_connection(void* self, MHD_Connection* connection,
   }
 }
 
-// The library sees the end of a connection that is shut down, and closes it.
+// libmicrohttpd notices that the socket was shut down, and closes it.
 void HttpServer::Server::close_slow_ones(Clock::time_point now) {
   for (const int fd : connections.overdue(now)) ::shutdown(fd, SHUT_RDWR);
 }
 
-/// Asks the streams for what is new, and closes those that are not read.
+/// Polls the streams for new text, and closes streams whose clients do not read.
 void HttpServer::Server::tick() {
   if (options.tick) options.tick();
   const auto oldest = Clock::now() - std::chrono::seconds(options.max_seconds);
@@ -218,7 +218,7 @@ void HttpServer::Server::tick() {
   }
 }
 
-/// Also with no connection left: the library listens again only when it runs after the last one's end.
+/// Short if connections are at the limit: libmicrohttpd accepts again only in a call after one was closed.
 int HttpServer::Server::poll_ms(Clock::time_point next_tick) const {
   constexpr std::int64_t kCrowdedMs = 10;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_tick - Clock::now()).count();
@@ -230,7 +230,7 @@ int HttpServer::Server::poll_ms(Clock::time_point next_tick) const {
   return static_cast<int>(timeout);
 }
 
-// The library refuses to end with connections that are suspended.
+// libmicrohttpd cannot stop while connections are suspended.
 void HttpServer::Server::end_streams() {
   for (Stream* stream : streams) {
     if (stream->suspended) MHD_resume_connection(stream->connection);
@@ -242,7 +242,7 @@ void HttpServer::Server::end_streams() {
 }
 
 void HttpServer::Server::serve() {
-  setpriority(PRIO_PROCESS, 0, options.nice);  // of this thread alone, on Linux
+  setpriority(PRIO_PROCESS, 0, options.nice);  // affects only this thread, on Linux
   pollfd watched[] = {
       {.fd = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, .events = POLLIN, .revents = 0},
       {.fd = stop, .events = POLLIN, .revents = 0}};
@@ -252,11 +252,11 @@ void HttpServer::Server::serve() {
     if (Clock::now() >= next_tick) {
       try {
         tick();
-      } catch (const std::exception&) {  // a look that failed is made again
+      } catch (const std::exception&) {  // the next poll tries again
       }
       next_tick = Clock::now() + std::chrono::milliseconds(options.tick_ms);
     }
-    const auto before = Clock::now();  // the library has looked since then at all that have come
+    const auto before = Clock::now();  // connections opened before this time have been seen by libmicrohttpd
     MHD_run(daemon);
     close_slow_ones(before);
   }
@@ -273,7 +273,7 @@ HttpServer::HttpServer(Options options) : server_(std::make_unique<Server>(std::
   if (server_->daemon == nullptr || server_->stop < 0)
     throw Error(ErrorCode::kInvalidInput, "{}: the HTTP server does not start", given.setting);
   server_->socket.release();  // the daemon closes it
-  // Signals are for the main thread.
+  // Signals are delivered to the main thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

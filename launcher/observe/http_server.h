@@ -1,10 +1,10 @@
-// A small HTTP server with streams of server-sent events: what Prometheus scrapes, what a person looks at.
+// A small HTTP server with server-sent events, for Prometheus and for the live page.
 //
-// [Note: a server beside the training] It only answers GET and HEAD. One thread of low priority does all of
-// it, on whatever core the training leaves it, and waits for no client. Connections are few, the rest waits
-// in the system; each is closed after its answer, and each has little time: [Note: slow clients] in
-// connection_limits.h. Streams are few, too; who is one too many is told so. So clients, slow or many, cost
-// the training nothing that it would notice.
+// [Note: a server beside the training] The server only answers GET and HEAD. One thread of low priority does
+// all its work, on any core that the training leaves free, and never blocks on a client. The number of
+// connections is limited; further ones wait in the system's queue. Each connection is closed after its answer
+// and has little time: [Note: slow clients] in connection_limits.h. Streams are limited too, and an excess
+// one is refused. So neither slow nor many clients slow the training measurably.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ namespace trireme {
 
 struct HttpRequest {
   std::string path;
-  std::string after;  // "?after=", or the Last-Event-ID of a stream that was cut
+  std::string after;  // "?after=", or the Last-Event-ID of an interrupted stream
 };
 
 struct HttpAnswer {
   unsigned status = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body;
-  /// In place of `body`: one that many answers share.
+  /// Replaces `body`: text shared between answers.
   std::shared_ptr<const std::string> kept = nullptr;
-  /// Of a stream of events: what is to be sent now, empty for nothing yet. Called until the client leaves.
+  /// For a stream of events: returns the text to send now, or an empty string. Called until the client
+  /// disconnects.
   std::function<std::string()> next = nullptr;
 };
 
@@ -33,25 +34,25 @@ class HttpServer {
  public:
   struct Options {
     std::string address;                                   // see listen_address.h
-    std::string setting;                                   // of messages: "--listen 127.0.0.1:8080"
-    std::function<HttpAnswer(const HttpRequest&)> answer;  // by the server's thread, as the next
-    std::function<void()> tick = nullptr;                  // before streams are asked, about every tick_ms
+    std::string setting;                                   // for messages: "--listen 127.0.0.1:8080"
+    std::function<HttpAnswer(const HttpRequest&)> answer;  // called on the server's thread, like `tick`
+    std::function<void()> tick = nullptr;  // called before streams are polled, about every tick_ms
     int tick_ms = 1000;
     unsigned max_connections = 32, max_streams = 32;
-    int max_seconds = 20;  // of an answer, and of a stream that its client does not read
-    int nice = 19;         // of the server's thread; 19: the lowest priority
+    int max_seconds = 20;  // for an answer, and for a stream that its client does not read
+    int nice = 19;         // of the server's thread; 19: lowest priority
   };
-  /// Listens from now on. Throws Error(kInvalidInput) naming the address where it cannot: a port that is
-  /// taken.
+  /// Starts to listen. Throws Error(kInvalidInput) naming the address if that fails, for example if the port
+  /// is in use.
   explicit HttpServer(Options options);
   /// Closes all connections.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  /// "http://127.0.0.1:8080/", with the port that was taken.
+  /// "http://127.0.0.1:8080/", with the actual port.
   const std::string& url() const;
-  /// False: other machines may reach it.
+  /// False if other machines can reach it.
   bool is_loopback() const;
 
  private:

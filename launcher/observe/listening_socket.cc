@@ -26,7 +26,7 @@ namespace {
               setting, reason);
 }
 
-/// The URL of a socket, and whether only this machine reaches it.
+/// The URL of a socket, and true if only this machine can reach it.
 std::pair<std::string, bool> describe_socket(int fd) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
@@ -56,9 +56,9 @@ ListeningSocket::ListeningSocket(const std::string& address, const std::string& 
   if (problem != 0) refuse(setting, gai_strerror(problem));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, freeaddrinfo);
   fd_ = ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  // A process that was started again takes the port of its predecessor, whose last connections still linger.
+  // A restarted process reuses the port of its predecessor, whose last connections are still in TIME_WAIT.
   const int on = 1;
-  // Connections inherit it: what clients do not read takes no more of the system's memory.
+  // Inherited by connections: limits the kernel memory for data that clients do not read.
   const int send_bytes = 256 << 10;
   if (fd_ < 0 || setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
       setsockopt(fd_, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes) != 0 ||
@@ -67,11 +67,10 @@ ListeningSocket::ListeningSocket(const std::string& address, const std::string& 
     if (fd_ >= 0) ::close(fd_);
     refuse(setting, reason);
   }
-  // A connection is handed over once its client has sent something: silent ones take no place of those that
-  // ask.
+  // A connection is accepted once its client has sent data, so silent ones do not use up slots.
   const int silent_s = 5;
-  setsockopt(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_s,
-             sizeof silent_s);  // a server without it is as right
+  // Optional: the server also works without it.
+  setsockopt(fd_, IPPROTO_TCP, TCP_DEFER_ACCEPT, &silent_s, sizeof silent_s);
   host_ = wanted.host;
   std::tie(url_, loopback_) = describe_socket(fd_);
 }

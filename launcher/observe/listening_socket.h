@@ -1,4 +1,4 @@
-// A socket that waits for connections at an address.
+// A listening socket.
 #pragma once
 
 #include <string>
@@ -7,21 +7,21 @@ namespace trireme {
 
 class ListeningSocket {
  public:
-  /// Listens at `address` (listen_address.h) from now on. `setting` is what messages call it:
-  /// `--listen 127.0.0.1:8080`. Throws Error(kInvalidInput) where it cannot: a port that is taken.
+  /// Listens on `address` (listen_address.h). `setting` names it in messages: `--listen 127.0.0.1:8080`.
+  /// Throws Error(kInvalidInput) if that fails, for example if the port is in use.
   ListeningSocket(const std::string& address, const std::string& setting);
   ~ListeningSocket();
   ListeningSocket(const ListeningSocket&) = delete;
   ListeningSocket& operator=(const ListeningSocket&) = delete;
 
   int fd() const { return fd_; }
-  /// Somebody else closes it.
+  /// Another owner closes the socket.
   void release() { fd_ = -1; }
-  /// "http://127.0.0.1:8080/", with the port that was taken.
+  /// "http://127.0.0.1:8080/", with the actual port.
   const std::string& url() const { return url_; }
-  /// The host of the address that it was given.
+  /// The host part of the given address.
   const std::string& host() const { return host_; }
-  /// False: other machines may reach it.
+  /// False if other machines can reach it.
   bool is_loopback() const { return loopback_; }
 
  private:

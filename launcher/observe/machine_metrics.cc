@@ -10,7 +10,7 @@ namespace {
 
 using enum MetricType;
 
-/// A family with a sample for each card that has the reading; nothing where none has it.
+/// Writes a family with a sample for each card that has the reading; nothing if none has.
 template <class Read>
 void write_family(PrometheusText& text, const std::vector<GpuReading>& gpus, const std::string& name,
                   MetricType type, const std::string& help, Read read) {
@@ -135,7 +135,7 @@ void write_host(PrometheusText& text, const HostReading& host) {
 MachineMetrics::MachineMetrics(Options options)
     : options_(std::move(options)), sensors_(options_.pci_bus_ids) {
   read();
-  // Signals are for the rank's main thread.
+  // Signals are delivered to the rank's main thread.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -163,7 +163,7 @@ void MachineMetrics::read() {
 void MachineMetrics::read_on() {
   constexpr int kLowestPriority = 19;
   constexpr std::chrono::seconds kBetweenReadings{1};
-  setpriority(PRIO_PROCESS, 0, kLowestPriority);  // of this thread alone, on Linux
+  setpriority(PRIO_PROCESS, 0, kLowestPriority);  // affects only this thread, on Linux
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, kBetweenReadings, [this] { return end_; })) {
     lock.unlock();

@@ -1,7 +1,7 @@
-// The metrics of the machine that rank 0 runs on: its GPUs, cores, memory and the disk of the checkpoints.
+// Metrics of rank 0's machine: GPUs, cores, memory and the disk of the checkpoints.
 //
-// A thread of the lowest priority asks once a second, so that a driver or a disk that answers late holds
-// neither a step nor a scrape up.
+// A thread of the lowest priority reads them once a second, so that a slow driver or disk delays neither a
+// step nor a scrape.
 #pragma once
 
 #include <condition_variable>
@@ -19,15 +19,15 @@
 
 namespace trireme {
 
-/// Samples of what was read.
+/// Write the samples of a reading.
 void write_host(PrometheusText& text, const HostReading& host);
 void write_gpus(PrometheusText& text, const std::vector<GpuReading>& gpus);
 
 class MachineMetrics {
  public:
   struct Options {
-    std::filesystem::path checkpoints;  // the folder, which may not be there yet
-    // The GPUs that are read, by their places on the PCI bus: nothing: all of the machine.
+    std::filesystem::path checkpoints;  // may not exist yet
+    // The GPUs to read, by PCI bus id; null: all GPUs of the machine.
     std::optional<std::vector<std::string>> pci_bus_ids = std::vector<std::string>{};
   };
   /// Reads once before it returns.
@@ -36,7 +36,7 @@ class MachineMetrics {
   MachineMetrics(const MachineMetrics&) = delete;
   MachineMetrics& operator=(const MachineMetrics&) = delete;
 
-  /// Of any thread.
+  /// Thread-safe.
   void write(PrometheusText& text) const;
 
  private:

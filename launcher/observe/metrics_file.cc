@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `path` is relative and normal.
+/// `path` is relative and normalised.
 bool leads_out(const fs::path& path) {
   return path.empty() || *path.begin() == "..";
 }
@@ -36,7 +36,7 @@ void check_metrics_path(const std::string& path) {
 
 fs::path metrics_file(const std::string& path, const fs::path& out) {
   check_metrics_path(path);
-  const fs::path file = (out / path).lexically_normal();  // `path` alone where it is absolute
+  const fs::path file = (out / path).lexically_normal();  // `path` itself if it is absolute
   std::error_code error;
   TRIREME_CHECK(fs::is_directory(file.parent_path(), error), "log.prometheus = \"{}\": there is no folder {}",
                 path, file.parent_path().string());
@@ -50,11 +50,11 @@ fs::path metrics_file(const std::string& path, const fs::path& out) {
 }
 
 void write_metrics_file(const fs::path& path, std::string_view text) {
-  // The collector reads names that end in .prom: not this one.
+  // The collector reads only names that end in .prom, so it ignores this one.
   const fs::path temporary =
       path.parent_path() / ("." + path.filename().string() + ".tmp-" + std::to_string(getpid()));
   std::error_code error;
-  // A link or file that somebody else put there is removed, never written through.
+  // A link or file that is already there is removed, never written through.
   fs::remove(temporary, error);
   try {
     FileWriter writer(temporary, FileWriter::Mode::kCreateNew);

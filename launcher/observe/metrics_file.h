@@ -1,8 +1,8 @@
-// The file that log.prometheus names.
+// The file of log.prometheus.
 //
-// A relative path lies in the output folder: a job file that somebody else wrote cannot make a run overwrite
-// what is outside of it. An absolute path is the user's own decision: the folder of node-exporter's textfile
-// collector is never below an output folder.
+// A relative path is below the output folder, so a job file from somebody else cannot make a run overwrite
+// files outside it. An absolute path is the user's choice: the folder of node-exporter's textfile collector
+// is never below an output folder.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,15 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) naming the key where the name does not end in ".prom", which the collector
-/// looks for, or a relative path leads out of the output folder by its words alone.
+/// Throws Error(kInvalidInput) naming the key if the name does not end in ".prom", which the collector
+/// requires, or if a relative path contains ".." that lead out of the output folder.
 void check_metrics_path(const std::string& path);
 
-/// The file, in a folder that exists; `out` is the output folder, which exists. Throws Error(kInvalidInput)
-/// naming the key, also where a relative path leads out of `out` through a link.
+/// The full path; its folder must exist. `out`: the output folder, which exists. Throws Error(kInvalidInput)
+/// naming the key, also if a relative path leads out of `out` through a link.
 std::filesystem::path metrics_file(const std::string& path, const std::filesystem::path& out);
 
-/// Replaces the file: a reader sees the old text or the new one. Not synced, as the next second brings newer
-/// numbers. Throws Error.
+/// Replaces the file atomically. Does not sync it, because newer values follow within a second. Throws Error.
 void write_metrics_file(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// Serves a text over HTTP, under /metrics: what Prometheus scrapes.
+// Serves a text for Prometheus over HTTP, under /metrics.
 #pragma once
 
 #include <functional>
@@ -10,13 +10,13 @@ namespace trireme {
 
 class MetricsServer {
  public:
-  /// Listens at `address` (listen_address.h) from now on; `text` is called for each answer, by the server's
-  /// thread. Throws Error(kInvalidInput) naming log.listen where it cannot: a port that is taken.
+  /// Starts to listen on `address` (listen_address.h). `text` is called for each answer, on the server's
+  /// thread. Throws Error(kInvalidInput) naming log.listen if that fails, for example if the port is in use.
   MetricsServer(const std::string& address, std::function<std::string()> text);
 
-  /// "http://127.0.0.1:9464/metrics", with the port that was taken.
+  /// "http://127.0.0.1:9464/metrics", with the actual port.
   std::string url() const { return server_.url() + "metrics"; }
-  /// False: other machines may reach it.
+  /// False if other machines can reach it.
   bool is_loopback() const { return server_.is_loopback(); }
 
  private:

@@ -12,7 +12,7 @@ std::string_view word_of(MetricType type) {
   return kWords[static_cast<std::size_t>(type)];
 }
 
-/// Backslashes and line ends, and in labels quotes.
+/// Escapes backslashes and newlines, and quotes in labels.
 std::string escaped(std::string_view text, bool in_label) {
   std::string result;
   for (const char c : text) {

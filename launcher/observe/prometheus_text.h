@@ -14,23 +14,23 @@ namespace trireme {
 
 enum class MetricType : std::uint8_t { kGauge, kCounter, kHistogram };
 
-/// Name and value.
+/// Pairs of name and value.
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
 class PrometheusText {
  public:
-  /// `common` are on every sample.
+  /// `common`: labels of every sample.
   explicit PrometheusText(MetricLabels common) : common_(std::move(common)) {}
 
-  /// Begins a family: its HELP and TYPE lines. The samples that follow are of this family.
+  /// Begins a family with its HELP and TYPE lines. The following samples belong to it.
   PrometheusText& family(std::string_view name, MetricType type, std::string_view help);
 
-  // A number is written with the fewest digits that give the same double back, NaN and infinities by name.
+  // A number is written with the fewest digits that restore the same double; NaN and infinities by name.
   PrometheusText& sample(double value, const MetricLabels& labels = {});
   PrometheusText& sample(std::int64_t value, const MetricLabels& labels = {});
   PrometheusText& sample(const Histogram& histogram);
 
-  /// A family of one sample.
+  /// Write a family with one sample.
   template <class Number>
   void gauge(std::string_view name, std::string_view help, Number value) {
     family(name, MetricType::kGauge, help).sample(value);

@@ -19,7 +19,7 @@ bool equal_names(std::string_view a, std::string_view b) {
       a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-/// The host of "name", "name:80", "127.0.0.1:80" or "[::1]:80", without brackets.
+/// The host part of "name", "name:80", "127.0.0.1:80" or "[::1]:80", without brackets.
 std::optional<std::string> host_of(std::string_view value) {
   std::string_view host = value, port;
   if (value.starts_with('[')) {

@@ -4,7 +4,7 @@ namespace trireme {
 namespace {
 
 using enum MetricType;
-constexpr double kSecondsPerMs = 1e3;  // divided by, as 1 / 1000 has no exact double
+constexpr double kSecondsPerMs = 1e3;  // divided by, because 1 / 1000 is not an exact double
 
 }  // namespace
 
@@ -121,7 +121,7 @@ void RunMetrics::write_time(PrometheusText& text, const State& state) const {
   state.phases.visit([&](std::string_view phase, double seconds) {
     if (phase != name(Phase::kCheckpoint)) text.sample(seconds, {{"phase", std::string(phase)}});
   });
-  // Of all checkpoints, also of one whose step's successor has not ended.
+  // Includes a checkpoint saved after the last step.
   text.sample(state.save_s, {{"phase", std::string(name(Phase::kCheckpoint))}})
       .sample(state.eval_s, {{"phase", "evaluation"}});
   if (!state.last) return;

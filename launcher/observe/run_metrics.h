@@ -1,9 +1,9 @@
-// The metrics of a run as Prometheus has them. Their names are a contract: examples/monitoring has rules and
-// a dashboard over them, and a test compares these with what a run writes.
+// The Prometheus metrics of a run. Their names are a contract: examples/monitoring has rules and a dashboard
+// for them, and a test compares those with the metrics of a run.
 //
-// [Note: one source of numbers] The figures of a step come as the StepMetrics that metrics.jsonl is written
-// from. A gauge is such a figure in base units (seconds, bytes), a counter a sum of them since this process
-// began: so counters fall at a restart alone, where trireme_restarts_total and the goodput tell of it.
+// [Note: one source of numbers] A step's values come from the same StepMetrics as metrics.jsonl. A gauge is
+// such a value in base units (seconds, bytes). A counter is a sum since this process began, so it decreases
+// only at a restart, which trireme_restarts_total and the goodput show.
 #pragma once
 
 #include <cstdint>
@@ -24,41 +24,42 @@ namespace trireme {
 /// The restarts that `trireme run` made before this process.
 struct Restarts {
   std::int64_t count = 0;
-  double began_s = 0;         // Unix time, of the first start
-  double useful_seconds = 0;  // of the steps since then that this process does not make again
+  double began_s = 0;         // Unix time of the first start
+  double useful_seconds = 0;  // of the steps since then that this process does not repeat
 };
 
-/// What is known before the first step.
+/// Facts known before the first step.
 struct RunFacts {
-  std::string run;    // on every sample: the output folder, as several runs may be scraped together
+  // Label of every sample: the output folder, because one Prometheus may scrape several runs.
+  std::string run;
   MetricLabels info;  // version, model, layout
   std::string throughput_unit = "tokens";
   std::int64_t resume_step = 0;
   std::int64_t num_steps = 0;                        // of the whole run
   std::int64_t samples_per_step = 0;                 // over all ranks
-  std::int64_t targets_per_step = 0;                 // likewise
-  double peak_flops = 0;                             // FLOP/s of all ranks at their best; 0: not measured
-  std::int64_t predicted_bytes = 0;                  // the peak of rank 0
-  std::int64_t limit_bytes = 0;                      // of a rank; 0: none is known
-  std::map<std::string, std::int64_t> sent_by_axis;  // of rank 0 in a step, by the plan
-  std::optional<Restarts> restarts;                  // nothing: not under `trireme run`
+  std::int64_t targets_per_step = 0;                 // over all ranks
+  double peak_flops = 0;                             // peak FLOP/s of all ranks; 0: not measured
+  std::int64_t predicted_bytes = 0;                  // peak of rank 0
+  std::int64_t limit_bytes = 0;                      // per rank; 0: unknown
+  std::map<std::string, std::int64_t> sent_by_axis;  // by rank 0 in a step, from the plan
+  std::optional<Restarts> restarts;                  // null: not under `trireme run`
 };
 
-/// Of the thread that trains, but for shown_text(). That thread never waits for a reader during a step: one
-/// that is just looking sees this step with the next one. Times are Unix times in seconds.
+/// Used by the training thread, except shown_text(). The training thread never waits for a reader during a
+/// step: a concurrent reader sees a step one step later. Times are Unix times in seconds.
 class RunMetrics {
  public:
   RunMetrics(RunFacts facts, double now_s);
 
   void step(const StepMetrics& metrics, double now_s);
   void eval(std::int64_t step, const EvalMetrics& metrics, double seconds);
-  /// Of a checkpoint that was saved.
+  /// Records a saved checkpoint.
   void checkpoint(std::int64_t step, double seconds, double now_s);
   void finish();
 
   /// All families, in Prometheus's text format.
   std::string text(double now_s) const { return text_of(state_, now_s); }
-  /// The same for any other thread.
+  /// The same, for all other threads.
   std::string shown_text(double now_s) const;
 
  private:

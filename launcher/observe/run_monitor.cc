@@ -11,7 +11,8 @@
 namespace trireme {
 namespace {
 
-// Collectors and scrapers look every few seconds. A file a step would cost steps of milliseconds too much.
+// Collectors and scrapers read every few seconds. Writing the file at every step would slow steps of
+// milliseconds.
 constexpr double kSecondsBetweenWrites = 1;
 
 double unix_now() {
@@ -46,7 +47,7 @@ RunMonitor::~RunMonitor() {
   try {
     if (tensorboard_) tensorboard_->write_end(SessionEnd::kFailure, unix_now());
     write_file(unix_now());
-  } catch (const std::exception&) {  // of memory: nothing is left to say it with
+  } catch (const std::exception&) {  // out of memory: no message is possible
   }
 }
 
@@ -54,7 +55,7 @@ void RunMonitor::step(const StepMetrics& metrics) {
   const double now_s = unix_now();
   metrics_.step(metrics, now_s);
   if (tensorboard_) tensorboard_->write_step(metrics, options_.facts.throughput_unit, now_s);
-  // A clock that was set back does not keep the file old.
+  // If the clock was set back, write now.
   const double since_s = now_s - last_write_s_;
   if (since_s >= kSecondsBetweenWrites || since_s < 0) write_file(now_s);
 }

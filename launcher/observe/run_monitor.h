@@ -1,5 +1,5 @@
-// Everything that shows a run to programs beside metrics.jsonl: Prometheus's file and server, TensorBoard's
-// event files. Rank 0 only. None of it ends a run that has begun: what cannot be written is a warning.
+// Shows a run to other programs, in addition to metrics.jsonl: Prometheus file and server, TensorBoard event
+// files. Rank 0 only. After the start, failures only cause warnings and never end a run.
 #pragma once
 
 #include <filesystem>
@@ -21,32 +21,32 @@ class RunMonitor {
   struct Options {
     std::filesystem::path metrics_file;           // empty: none
     std::string listen;                           // log.listen; empty: no server
-    std::filesystem::path tensorboard;            // the folder; empty: no event files
+    std::filesystem::path tensorboard;            // a folder; empty: no event files
     std::vector<Hyperparameter> hyperparameters;  // for TensorBoard
     RunFacts facts;
-    std::filesystem::path checkpoints;  // the folder, which may not be there yet
-    std::optional<std::vector<std::string>> pci_bus_ids = std::vector<std::string>{};  // MachineMetrics's
+    std::filesystem::path checkpoints;                                                 // may not exist yet
+    std::optional<std::vector<std::string>> pci_bus_ids = std::vector<std::string>{};  // for MachineMetrics
   };
-  /// Throws Error(kInvalidInput) naming the key where a file or a server cannot be made.
+  /// Throws Error(kInvalidInput) naming the key if a file or a server cannot be created.
   explicit RunMonitor(Options options);
-  // Where the run fails, its last numbers are what people look for: they are written.
+  // Writes the last values, which people need if the run failed.
   ~RunMonitor();
   RunMonitor(const RunMonitor&) = delete;
   RunMonitor& operator=(const RunMonitor&) = delete;
 
   void step(const StepMetrics& metrics);
-  // `seconds`: how long it took.
+  // `seconds`: duration of the evaluation.
   void eval(std::int64_t step, const EvalMetrics& metrics, double seconds);
   void checkpoint(std::int64_t step, double seconds);
-  /// The run has come to its own end.
+  /// Call when the run ends without an error.
   void finish();
 
-  /// Null: there is none.
+  /// May be null.
   const MetricsServer* server() const { return server_.get(); }
 
  private:
   void write_file(double now_s);
-  /// What the machine adds to the text of the run.
+  /// Appends the machine's metrics.
   std::string with_machine(std::string text) const;
 
   Options options_;
@@ -55,7 +55,7 @@ class RunMonitor {
   bool warned_ = false, finished_ = false;
   std::optional<TensorBoardFile> tensorboard_;
   std::optional<MachineMetrics> machine_;
-  std::unique_ptr<MetricsServer> server_;  // last: its thread reads metrics_ and machine_
+  std::unique_ptr<MetricsServer> server_;  // last member: its thread reads metrics_ and machine_
 };
 
 }  // namespace trireme

@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-// Fields of tensorboard's protocol messages.
+// Field numbers of TensorBoard's protocol buffer messages.
 constexpr int kEventWallTime = 1, kEventStep = 2, kEventFileVersion = 3, kEventSummary = 5, kEventSession = 7;
 constexpr int kSessionStatus = 1, kSessionStart = 1;
 constexpr int kSummaryValue = 1;
@@ -36,7 +36,7 @@ std::array<std::uint32_t, 256> crc_table() {
   return table;
 }
 
-// TFRecord stores sums of bytes that may hold sums: rotated and moved, so that none is the sum of itself.
+// TFRecord masks its checksums (rotate and add), because a CRC of data that contains its own CRC is weak.
 std::uint32_t masked_crc(std::string_view bytes) {
   constexpr std::uint32_t kDelta = 0xa282ead8;
   return std::rotr(crc32c(bytes), 15) + kDelta;
@@ -55,7 +55,7 @@ TensorBoardFile::TensorBoardFile(const std::filesystem::path& folder, double now
     : last_step_(first_step - 1) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  // Readers take files in the order of their names, which begin with the time.
+  // Readers process files in the order of their names, which begin with the time.
   path_ =
       folder / fmt::format("events.out.tfevents.{:010}.{:06}.{}.trireme", static_cast<std::int64_t>(now_s),
                            static_cast<std::int64_t>(now_s * 1e6) % 1000000, getpid());

@@ -1,10 +1,10 @@
-// A run as TensorBoard reads it, scalars, histograms and hyperparameters: records of TensorFlow's TFRecord
-// format, each an Event message. https://www.tensorflow.org/tutorials/load_data/tfrecord,
+// A run's TensorBoard event file with scalars, histograms and hyperparameters: records in TensorFlow's
+// TFRecord format, each an Event message. https://www.tensorflow.org/tutorials/load_data/tfrecord,
 // tensorboard/compat/proto/event.proto
 //
-// Each step's record goes to the system in one piece, so that a process that is killed leaves whole records,
-// and at most one that is cut off: readers stop before it. A run that goes on begins a file of its own, whose
-// first step tells the reader to forget the steps that are made again.
+// Each step's record is written with one call, so a killed process leaves whole records and at most one
+// truncated one, where readers stop. A resumed run begins a new file. Its first step makes the reader drop
+// the steps that are repeated.
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,25 @@ std::uint32_t crc32c(std::string_view bytes);
 
 class TensorBoardFile {
  public:
-  /// Makes `folder`, and a file in it. Throws Error(kInvalidInput) naming log.tensorboard where it cannot.
+  /// Creates `folder` and a file in it. Throws Error(kInvalidInput) naming log.tensorboard on failure.
   TensorBoardFile(const std::filesystem::path& folder, double now_s, std::int64_t first_step);
   TensorBoardFile(const TensorBoardFile&) = delete;
   TensorBoardFile& operator=(const TensorBoardFile&) = delete;
   ~TensorBoardFile();
 
-  // A record that cannot be written ends the file, with a warning; the run goes on.
+  // If a record cannot be written, the file ends with a warning, and the run continues.
   void write_hyperparameters(const std::vector<Hyperparameter>& hyperparameters, double now_s);
-  /// Its scalars, and once in a hundred steps a histogram of their times.
+  /// Writes the step's scalars, and every hundred steps a histogram of step times.
   void write_step(const StepMetrics& metrics, const std::string& throughput_unit, double now_s);
   void write_eval(std::int64_t step, const EvalMetrics& metrics, double now_s);
-  /// The last record: the histogram of the steps that are left.
+  /// Writes the last record: the histogram of the remaining steps.
   void write_end(SessionEnd end, double now_s);
 
   const std::filesystem::path& path() const { return path_; }
 
  private:
   std::string take_histogram();
-  /// `values`: written by tensorboard_values.h.
+  /// `values`: serialized by tensorboard_values.h.
   void write_values(std::int64_t step, std::span<const std::string> values, double now_s);
   void write_record(std::string_view event);
 

@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Fields of the messages.
+// Field numbers of the messages.
 constexpr int kValueTag = 1, kValueSimple = 2, kValueHistogram = 5, kValueTensor = 8, kValueMetadata = 9;
 constexpr int kHistogramMin = 1, kHistogramMax = 2, kHistogramNum = 3, kHistogramSum = 4,
               kHistogramSumOfSquares = 5, kHistogramLimits = 6, kHistogramCounts = 7;
@@ -26,7 +26,7 @@ struct AppendStructValue {
   void operator()(const std::string& value) const { append_text(to, kStructString, value); }
 };
 
-/// A value whose content is in the metadata of the plugin; its tensor is an empty one.
+/// A value whose content is in the plugin's metadata, with an empty tensor.
 std::string hparams_value(std::string_view tag, int field, std::string_view content) {
   std::string data, plugin, metadata, tensor, value;
   append_text(data, field, content);

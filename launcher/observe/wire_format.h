@@ -1,4 +1,4 @@
-// Writes messages of protocol buffers: https://protobuf.dev/programming-guides/encoding/
+// Serializes protocol buffer messages: https://protobuf.dev/programming-guides/encoding/
 #pragma once
 
 #include <bit>
@@ -40,7 +40,7 @@ inline void append_double(std::string& to, int field, double value) {
   append_bytes(to, value);
 }
 
-/// A string, or a message that is written.
+/// A string or a serialized message.
 inline void append_text(std::string& to, int field, std::string_view value) {
   append_key(to, field, 2);
   append_varint(to, value.size());

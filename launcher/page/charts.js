@@ -1,6 +1,6 @@
 "use strict";
-// Line and stacked charts on a canvas. All charts of a page share one range of steps: dragging zooms, a double click
-// goes back, and the pointer reads all of them at one step.
+// Line and stacked charts on a canvas. All charts of a page share one range of steps: dragging zooms, a
+// double click zooms out, and the pointer shows the values of one step in all charts.
 
 const view = {from: null, to: null, at: null, charts: new Set()};
 
@@ -8,7 +8,7 @@ function drawAll() {
   for (const chart of view.charts) chart.draw();
 }
 
-/// Three significant digits, with the powers of a thousand by letters where a unit has them.
+/// Three significant digits, with suffixes for powers of a thousand where a unit has them.
 function short(value) {
   if (value === null || value === undefined || !isFinite(value)) return "-";
   const size = Math.abs(value);
@@ -28,7 +28,7 @@ function bytes(value) {
   return value + " B";
 }
 
-/// Index of the last x that is not above `at`; -1 before the first.
+/// Index of the last x <= `at`; -1 if there is none.
 function indexAt(x, at) {
   let low = 0, high = x.length;
   while (low < high) {
@@ -38,7 +38,7 @@ function indexAt(x, at) {
   return low - 1;
 }
 
-/// Round numbers between two; of bytes, powers of two are round.
+/// Round numbers between `from` and `to`; for bytes, powers of two.
 function ticks(from, to, wanted, binary) {
   const rough = (to - from) / wanted, power = 10 ** Math.floor(Math.log10(rough));
   const step = binary ? 2 ** Math.ceil(Math.log2(rough)) : [1, 2, 2.5, 5, 10].map(m => m * power).find(s => s >= rough * 0.999);
@@ -53,10 +53,10 @@ function css(name) {
 }
 
 class Chart {
-  /// options: title, format (of a value), stacked, zero (the axis begins there).
+  /// options: title, format (formats a value), stacked, zero (the axis begins at 0).
   constructor(parent, options) {
     this.options = {format: short, stacked: false, zero: false, ...options};
-    this.series = [];  // {name, color, x, y, dots, band: {x, y}, which is drawn behind it}
+    this.series = [];  // {name, color, x, y, dots, band: {x, y}}; the band is drawn behind the line
     this.marks = [];   // {x, color, kind}
     this.log = false;
     this.smooth = 0;
@@ -76,7 +76,7 @@ class Chart {
     new ResizeObserver(() => this.draw()).observe(this.canvas);
   }
 
-  /// An empty chart takes no room.
+  /// An empty chart takes no space.
   set(series, marks) {
     this.series = series.filter(s => s.x.length > 0);
     this.marks = marks || [];
@@ -106,7 +106,7 @@ class Chart {
     this.canvas.addEventListener("dblclick", () => { view.from = view.to = null; drawAll(); });
   }
 
-  /// What is drawn of a curve: its values, or their moving mean.
+  /// The values to draw: of each series, its values or their moving mean.
   curves() {
     if (this.smoothed && this.smoothed.by === this.smooth) return this.smoothed.series;
     const series = this.series.map(s => {
@@ -124,7 +124,7 @@ class Chart {
     return series;
   }
 
-  /// Heights to draw: those of a stack upon those below it.
+  /// Heights to draw: each series of a stack is added to the series below it.
   heights() {
     if (!this.options.stacked) return this.curves();
     const below = new Map();
@@ -185,7 +185,7 @@ class Chart {
     g.rect(this.left, top - 2, right - this.left + 2, bottom - top + 4);
     g.clip();
     for (const mark of this.marks) this.vertical(g, px(mark.x), top, bottom, mark.color, [3, 3]);
-    g.globalAlpha = 0.25;  // a mean stands out of what it is the mean of
+    g.globalAlpha = 0.25;  // the mean stands out from its raw values
     for (const s of bands) this.curve(g, s, px, py);
     if (this.smooth > 0 && !this.options.stacked) for (const s of this.series) this.curve(g, s, px, py);
     g.globalAlpha = 1;
@@ -234,7 +234,7 @@ class Chart {
 
   curve(g, s, px, py) {
     const shown = i => s.y[i] !== null && (!this.log || s.y[i] > 0);
-    // With a neighbour on each side, so that lines go on to the edges.
+    // One neighbour on each side, so that lines reach the edges.
     const first = Math.max(0, indexAt(s.x, this.from)), last = Math.min(s.x.length - 1, indexAt(s.x, this.to) + 1);
     g.strokeStyle = g.fillStyle = s.color;
     g.lineWidth = 1.5;
@@ -263,7 +263,7 @@ class Chart {
     }
   }
 
-  /// The legend has the values under the pointer, without one the last.
+  /// The legend shows the values under the pointer, or the last ones.
   describe() {
     const parts = [];
     if (view.at !== null) parts.push(["step " + Math.round(view.at).toLocaleString("en"), null]);
@@ -272,7 +272,7 @@ class Chart {
       if (view.at !== null && i < 0) continue;
       parts.push([(s.name ? s.name + " " : "") + this.options.format(s.y[i]), s.color]);
     }
-    // What the vertical lines are that lie in view.
+    // Names of the marks within the visible range.
     const kinds = new Map(this.marks.filter(mark => mark.x >= this.from && mark.x <= this.to)
       .map(mark => [mark.kind, mark.color]));
     for (const [kind, color] of kinds) parts.push([kind, color, "mark"]);

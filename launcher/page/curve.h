@@ -1,9 +1,9 @@
 // One curve of a run, thinned while it grows.
 //
 // [Note: thinned curves] Steps fall into buckets of equal width, a power of two. A bucket keeps its lowest
-// and its highest point, so a spike of one step in a million is still seen, and the mean. When there are too
-// many buckets the width doubles. So a curve takes the same memory, and a page the same time, however long
-// the run.
+// point, its highest point and its mean, so a spike of one step in a million stays visible. When there are
+// too many buckets, the width doubles. A curve therefore takes the same memory, and a page the same time,
+// however long the run.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,18 @@ class Curve {
     double value = 0;
   };
 
-  /// Steps do not fall. What is not finite is left out.
+  /// Steps must not decrease. Values that are not finite are dropped.
   void add(std::int64_t step, double value);
-  /// Forgets steps from `step` on, which a run makes anew. A bucket that holds both keeps what is older, its
-  /// mean excepted.
+  /// Drops the steps from `step` on, because the run repeats them. A bucket that contains both keeps its
+  /// older extremes; its mean restarts.
   void cut(std::int64_t step);
 
   /// Lowest and highest point of each bucket, by step: at most 2 * kMaxBuckets.
   std::vector<Point> extremes() const;
-  /// Mean of each bucket, at its first step. Curves of the same steps have them at the same steps: they can
-  /// be stacked.
+  /// Mean of each bucket, at its first step. Curves with the same steps have means at the same steps, so they
+  /// can be stacked.
   std::vector<Point> means() const;
-  /// A point may stand for several steps.
+  /// True where one bucket may cover several steps.
   bool is_thinned() const { return width_ > 1; }
 
  private:

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-/// Reads JSON from its beginning to its end. Each read_... returns false where something else stands.
+/// Reads JSON sequentially. Each read_... returns false if the next token is something else.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : at_(text.data()), end_(text.data() + text.size()) {}
@@ -27,7 +27,7 @@ class Scanner {
     ++at_;
     return true;
   }
-  /// What stands between the quotes, as it stands there.
+  /// The raw text between the quotes; escapes are kept.
   bool read_string(std::string_view& text) {
     if (!read('"')) return false;
     const char* begin = at_;
@@ -79,7 +79,7 @@ bool read_scalar(Scanner& scanner, double& number, bool& is_number) {
   return scanner.read_word("true") || scanner.read_word("false");
 }
 
-/// Passes over any value; `depth` bounds what a damaged line can make of the stack.
+/// Skips any value. `depth` bounds the recursion on a damaged line.
 bool skip_value(Scanner& scanner, int depth = 0) {
   constexpr int kMaxDepth = 16;
   if (depth > kMaxDepth) return false;
@@ -143,14 +143,14 @@ bool read_field(Scanner& scanner, std::string_view name, MetricsLine& line) {
   double number = 0;
   bool is_number = false;
   if (!read_scalar(scanner, number, is_number)) return false;
-  constexpr double kMaxStep = 9e15;  // whole numbers are exact up to there
+  constexpr double kMaxStep = 9e15;  // integers are exact up to here
   if (name == "step") {
     if (!is_number || !(number >= 1 && number <= kMaxStep)) return false;
     line.step = static_cast<std::int64_t>(number);
   } else if (line.values.size() == MetricsLine::kMaxValues) {
     return false;
   } else if (is_number) {
-    // Earlier builds wrote parts of a peak that was measured too low.
+    // Earlier builds wrote an mfu above 1 when they measured the peak too low.
     if (name == "mfu" && number > 1) number = std::numeric_limits<double>::quiet_NaN();
     line.values.push_back({std::string(name), number});
   }

@@ -1,10 +1,10 @@
 "use strict";
-// The page: which charts there are, what each shows of the runs, and how news arrive.
+// The page: its charts, what each shows of the runs, and how news arrive.
 
 const kColors = ["#2f6fde", "#e2711d", "#1d9a6c", "#b83fb0", "#c62f3b", "#0e9bb5", "#8a6d00", "#7357d9", "#6b7280", "#5c8a1e"];
 const kPhases = ["data_wait", "forward", "backward", "exchange", "optimizer", "checkpoint"];
 const kMarks = {checkpoint: "#1d9a6c", skip: "#e2711d", restart: "#b83fb0", failure: "#c62f3b"};
-const kMaxPoints = 6000;  // of a curve; beyond, the server thins it anew
+const kMaxPoints = 6000;  // per curve; beyond this the page reloads, and the server thins the curve
 
 const page = {runs: [], chosen: 0, live: false, made: 0};
 const byId = id => document.getElementById(id);
@@ -28,12 +28,12 @@ function makeCharts() {
   add("slowest", "Excess of the slowest rank, ms", {zero: true});
 }
 
-/// Names of legends, of which the end tells as much as the beginning.
+/// Shortens a legend's name in the middle: its end matters as much as its beginning.
 function middleCut(name) {
   return name.length <= 32 ? name : name.slice(0, 16) + "\u2026" + name.slice(-15);
 }
 
-/// One curve a run. Of a long run it is the mean of neighbouring steps, in front of the band that they fill.
+/// One curve per run. For a long run: the mean of neighbouring steps, in front of the band of their extremes.
 function compare(field, extra = {}) {
   const nameOf = run => page.runs.length > 1 ? middleCut(run.name) : "";
   return page.runs.flatMap((run, i) => {
@@ -45,7 +45,7 @@ function compare(field, extra = {}) {
   });
 }
 
-/// Parts of a step. Runs without phases still tell waiting from the rest.
+/// Parts of a step. Runs without phases still separate waiting from the rest.
 function phases(run) {
   const scaled = (series, factor) => ({x: series.x, y: series.y.map(y => y === null ? null : y * factor)});
   const named = kPhases.filter(name => run.means["phase_s." + name]);
@@ -130,7 +130,7 @@ function show() {
   document.querySelectorAll("#tables .scroll").forEach((box, i) => { box.scrollTop = scrolled[i] || 0; });
 }
 
-// News come in bursts; one drawing serves them all.
+// News come in bursts; one redraw covers them all.
 let waiting = false;
 function showSoon() {
   if (waiting) return;
@@ -155,7 +155,7 @@ async function load() {
   const answer = await fetch("data", {cache: "no-store"});
   if (!answer.ok) throw new Error(answer.statusText);
   const data = await answer.json();
-  // Their numbers change when runs come or go.
+  // Indices of runs change when runs are added or removed.
   const before = new Map(page.runs.map(run => [run.folder, run])), chosen = page.runs[page.chosen]?.folder;
   for (const run of data.runs) run.hidden = before.get(run.folder)?.hidden;
   page.runs = data.runs;
@@ -164,7 +164,7 @@ async function load() {
   return data.after;
 }
 
-/// Follows the server: everything once, then news; from the beginning whenever it says so, or has been away.
+/// Follows the server: loads everything once, then news; again after "reset" and after a lost connection.
 async function follow() {
   const link = byId("link");
   let after;

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Puts texts in the places of their {{names}}. What is put in is not looked at again.
+/// Replaces each {{name}} by its text. Inserted text is not expanded again.
 std::string fill(std::string_view text, const std::map<std::string, std::string>& places) {
   std::string filled;
   for (std::size_t open; (open = text.find("{{")) != std::string_view::npos;) {
@@ -27,7 +27,8 @@ std::string fill(std::string_view text, const std::map<std::string, std::string>
   return filled.append(text);
 }
 
-/// JSON in which no HTML parser sees a tag or an entity: < > & can only stand in its strings.
+/// JSON without the characters < > &, which occur only in its strings, so an HTML parser sees no tag or
+/// entity.
 std::string json_in_html(const Json& json) {
   std::string text;
   for (const char c : dump_json(json)) {

@@ -1,4 +1,4 @@
-// The page itself: page.html with its style, its scripts, and, in a report, the data of its runs.
+// The page: page.html with its style and scripts; a report also embeds the data of its runs.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-/// A page that asks the server that it comes from for its data.
+/// A page that fetches its data from the server that served it.
 std::string live_page();
 
-/// One file that needs no other, with the runs of `data` (report_data). Nothing in it can end its script or
-/// add tags.
+/// One self-contained file with the runs of `data` (report_data). The data cannot close its script or add
+/// tags.
 std::string report_page(const nlohmann::ordered_json& data);
 
 /// {"runs": [...], "made": Unix time}, each run as run_json has it.

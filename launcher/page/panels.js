@@ -22,7 +22,7 @@ function clock(seconds) {
 
 const throughputOf = values => ["tokens_per_s", "samples_per_s"].find(name => values[name] !== undefined);
 
-/// The status as people say it: a run without a line for long is named so.
+/// The status for people; a run that has written no line for long is shown as stalled.
 function statusOf(run, now) {
   const state = run.state;
   if (state.status !== "running") return state.status;
@@ -53,7 +53,7 @@ function figures(run, now) {
   });
 }
 
-/// A card with a table. Rows: {cells, className}; cells are texts, numbers stand right.
+/// A card with a table. Rows: {cells, className}; cells are texts, numbers are right-aligned.
 function tableCard(title, heads, rows) {
   const card = element("div", "card"), scroll = element("div", "scroll"), table = element("table");
   const head = element("tr");
@@ -99,7 +99,7 @@ function eventsCard(run) {
   return card;
 }
 
-/// Keys of the configuration; of several runs a column each, with what differs on top.
+/// Keys of the configuration; with several runs, one column per run and the differing keys first.
 function configCard(runs) {
   const keys = [...new Set(runs.flatMap(run => Object.keys(run.config)))];
   if (keys.length === 0) return null;

@@ -65,7 +65,7 @@ std::vector<fs::path> runs_at(const std::string& argument) {
   std::vector<fs::path> inside;
   std::error_code error;
   for (fs::directory_iterator entry(argument, error), end; !error && entry != end; entry.increment(error)) {
-    // A link may lead out of the folder that was named.
+    // A link may lead out of the folder that was given.
     std::error_code of_entry;
     if (entry->is_directory(of_entry) && !entry->is_symlink(of_entry) && is_run(entry->path()))
       inside.push_back(entry->path());

@@ -1,4 +1,4 @@
-// The folders of runs, and the files in them that a page may show.
+// The output folders of runs, and the files in them that a page may show.
 #pragma once
 
 #include <filesystem>
@@ -8,35 +8,35 @@
 
 namespace trireme {
 
-/// `folder`/`name`, a file that is there and lies within the folder: links that lead out of it are followed
-/// to nothing, because a page may be open to others than the owner of the files.
+/// `folder`/`name` if the file exists inside the folder, else nothing. Links that lead out of the folder are
+/// not followed: other users than the owner of the files may open the page.
 std::optional<std::filesystem::path> file_within(const std::filesystem::path& folder,
                                                  const std::string& name);
 
-/// Its text; empty where there is none, or where it is longer than `max_bytes`.
+/// The file's text; empty if the file is missing or longer than `max_bytes`.
 std::string text_within(const std::filesystem::path& folder, const std::string& name, std::size_t max_bytes);
 
-/// Its last whole lines, of at most `max_bytes`.
+/// The file's last whole lines, at most `max_bytes`.
 std::string last_lines_within(const std::filesystem::path& folder, const std::string& name,
                               std::size_t max_bytes);
 
-/// As many runs as one page compares.
+/// Maximum number of runs that one page compares.
 inline constexpr std::size_t kMaxRuns = 64;
 
-/// The runs that an argument of a command names: an output folder of a run, or a folder whose folders are
-/// such. None where there is no such folder (any more).
+/// The runs that a command's argument names: the output folder of a run, or a folder that contains such
+/// folders. Empty if the folder does not exist (any more).
 std::vector<std::filesystem::path> runs_at(const std::string& argument);
 
 enum class NoRuns { kRefused, kAllowed };
-/// The same for all arguments. Throws Error(kInvalidInput) for one that is no folder, or that holds no run
-/// where that is refused, and for more than kMaxRuns.
+/// The runs of all arguments. Throws Error(kInvalidInput) for an argument that is not a folder, for a folder
+/// without runs where `no_runs` is kRefused, and for more than kMaxRuns runs.
 std::vector<std::filesystem::path> find_runs(const std::vector<std::string>& arguments,
                                              NoRuns no_runs = NoRuns::kRefused);
 
-/// The same for one run.
+/// Exactly one run.
 std::filesystem::path find_run(const std::string& argument);
 
-/// Names of folders as a page shows them: the last part of the path, or all of it where two are alike.
+/// Names of the folders for the page: the last part of the path, or the whole path where two are equal.
 std::vector<std::string> display_names(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace trireme

@@ -23,7 +23,7 @@ Json points_json(const std::vector<Curve::Point>& points) {
   return {{"x", std::move(x)}, {"y", std::move(y)}};
 }
 
-/// Drawn on each other: parts of a step.
+/// True for parts of a step, which are stacked.
 bool is_stacked(const std::string& name) {
   return name.starts_with("phase_s.") || name == "step_ms" || name == "data_wait_ms" ||
          name == "comm_wait_ms";
@@ -43,7 +43,7 @@ std::string base64(const std::string& bytes) {
   return text;
 }
 
-/// The picture of the traced step, or of the last one of a range; empty where none was traced.
+/// The timeline of the traced step, or of the last one of a range; empty if no step was traced.
 std::string newest_trace(const std::filesystem::path& folder) {
   std::string newest;
   std::error_code error;
@@ -70,7 +70,7 @@ Json run_json(const RunReader& reader, const std::string& name) {
               {"config", run_config(reader.folder())},
               {"series", std::move(series)},
               {"means", std::move(means)}};
-  // As an image, in which no script runs.
+  // Embedded as an image, so that scripts in it do not run.
   constexpr std::size_t kMaxPictureBytes = 2 << 20;
   const std::string trace = newest_trace(reader.folder());
   const std::string picture = trace.empty() ? "" : text_within(reader.folder(), trace, kMaxPictureBytes);

@@ -97,7 +97,7 @@ void RunReader::forget() {
   is_foreign_ = false;
 }
 
-/// What has been read is still what the file begins with.
+/// True if the file still begins with what was read before.
 bool RunReader::is_continued(int fd) const {
   if (offset_ == 0) return true;
   const auto from = offset_ - static_cast<std::int64_t>(tail_.size());
@@ -135,8 +135,8 @@ void RunReader::note_restart(std::int64_t step) {
   if (curves_.restarts.size() > StepRanges::kMaxRanges) curves_.restarts.pop_front();
 }
 
-// A run that resumes keeps the lines up to its checkpoint. By the time of this look it may have written
-// others behind them, as many as there were before, or more: the first that differs is where it began.
+// A resumed run keeps the lines up to its checkpoint. By the time of this poll it may have appended more
+// lines than the old file had. The first line that differs marks the step at which the run began again.
 void RunReader::read_anew(int fd, News& news) {
   const std::int64_t former_step = curves_.last_step;
   Comparison comparison{.former = std::move(sums_)};
@@ -180,7 +180,7 @@ void RunReader::note_damaged(std::uint64_t number) {
 }
 
 void RunReader::take_lines(std::string_view text, News& news) {
-  // Of more a page gets everything anew, which is less by then.
+  // With more new lines, the page reloads everything, which is smaller because curves are thinned.
   constexpr std::size_t kMaxNewLines = 500;
   MetricsLine line;
   for (std::size_t begin = 0, end; begin < text.size(); begin = end + 1) {
@@ -202,7 +202,7 @@ void RunReader::take_lines(std::string_view text, News& news) {
 
 void RunReader::take(const MetricsLine& line, News& news) {
   const double* loss = line.find("loss");
-  // Of one step an evaluation follows the step.
+  // An evaluation's line follows the line of its step.
   if (line.step < curves_.last_step || (loss != nullptr && line.step == curves_.last_step)) {
     for (RunCurves::Named& curve : curves_.curves) curve.curve.cut(line.step);
     curves_.skipped.cut(line.step);

@@ -1,5 +1,5 @@
-// Follows the metrics.jsonl of a run: reads what has been added since the last look, and keeps what a page
-// shows of it.
+// Follows the metrics.jsonl of a run: reads what was appended since the last poll, and keeps what a page
+// shows.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// Steps, neighbours as one range.
+/// A set of steps, stored as ranges.
 class StepRanges {
  public:
   static constexpr std::size_t kMaxRanges = 100;  // the newest
@@ -31,34 +31,34 @@ class StepRanges {
   std::int64_t count_ = 0;
 };
 
-/// What the lines of a run say, in bounded memory.
+/// The metrics of a run, in bounded memory.
 struct RunCurves {
   struct Named {
-    std::string name;  // of the field: "loss", "memory.parameters"
+    std::string name;  // field: "loss", "memory.parameters"
     Curve curve;
     double last = 0;  // NaN: not finite
   };
   struct RankTime {
-    double last_ms = 0, mean_ms = 0;  // the mean falls off over some 20 lines
+    double last_ms = 0, mean_ms = 0;  // mean_ms is exponential, over about 20 lines
   };
   std::vector<Named> curves;
-  std::vector<RankTime> ranks;  // by rank; empty: the lines do not say
+  std::vector<RankTime> ranks;  // by rank; empty if the lines have no rank times
   std::int64_t last_step = 0;   // 0: none yet
   StepRanges skipped, not_finite;
-  std::deque<std::int64_t> restarts;  // steps to which the lines went back, newest last
+  std::deque<std::int64_t> restarts;  // steps at which the run began again, newest last
 
   const Named* find(std::string_view name) const;
 };
 
-/// Checksums of the newest lines of a file, by which a file that took its place shows from where on it
-/// differs.
+/// Checksums of the newest lines of a file. Compared with a file that replaced it, they show the first line
+/// that differs.
 class LineSums {
  public:
   static constexpr std::size_t kMaxLines = 1 << 18;
 
   void add(std::string_view line);
   std::size_t num_lines() const { return first_ + sums_.size(); }
-  /// False only where line `i` was another; older ones than are kept count as equal.
+  /// False only if line `i` is known to differ; lines older than kMaxLines count as equal.
   bool may_be(std::size_t i, std::string_view line) const;
 
  private:
@@ -68,26 +68,26 @@ class LineSums {
 
 class RunReader {
  public:
-  /// Of a run's output folder, whose metrics.jsonl may not exist yet.
+  /// `folder`: a run's output folder. Its metrics.jsonl may not exist yet.
   explicit RunReader(std::filesystem::path folder);
 
   struct News {
-    bool anew = false;               // older steps have changed: what was seen before is void
-    std::vector<MetricsLine> lines;  // added, unless `anew`
+    bool anew = false;               // older steps changed: everything read before is invalid
+    std::vector<MetricsLine> lines;  // appended lines; empty if `anew`
   };
-  /// Reads on. A line that is not finished is left for the next time, a damaged one is left out. A file that
-  /// has been replaced or shortened, as by a run that resumes, is read from its beginning. Throws nothing: a
-  /// file that cannot be read is one without lines. A look ends after kMaxLookBytes, so that no file holds up
-  /// those of other runs. A file with a line of more than kMaxLineBytes is not of a run, and is not read on.
+  /// Reads what was appended. An unfinished line is left for the next poll, a damaged one is skipped. A file
+  /// that was replaced or shortened, for example by a run that resumes, is read from its beginning. Does not
+  /// throw: an unreadable file counts as empty. A poll ends after kMaxLookBytes, so that no file delays the
+  /// other runs. A file with a line longer than kMaxLineBytes is no metrics file and is not read further.
   News poll();
 
-  /// True if the last look ended at its bound: the next one finds more.
+  /// True if the last poll stopped at kMaxLookBytes, so the next one finds more.
   bool has_more() const { return has_more_; }
 
   const std::filesystem::path& folder() const { return folder_; }
   const RunCurves& curves() const { return curves_; }
   std::uint64_t num_damaged_lines() const { return num_damaged_; }
-  /// Counted from 1; 0: none is damaged.
+  /// Counted from 1; 0: no line is damaged.
   std::uint64_t first_damaged_line() const { return first_damaged_; }
 
  private:
@@ -105,15 +105,16 @@ class RunReader {
   std::filesystem::path folder_;
   RunCurves curves_;
   FileIdentity file_ = {};
-  std::int64_t offset_ = 0;             // behind the last whole line
-  std::string tail_;                    // bytes before it
-  std::vector<std::size_t> positions_;  // of a line's values in `curves`: the same in every line, as a rule
-  LineSums sums_;                       // of the lines before offset_
+  std::int64_t offset_ = 0;  // end of the last whole line
+  std::string tail_;         // the bytes before offset_
+  // index in `curves` of each value of a line; usually the same for all lines
+  std::vector<std::size_t> positions_;
+  LineSums sums_;  // of the lines before offset_
   std::uint64_t num_damaged_ = 0, first_damaged_ = 0;
   bool has_more_ = false;
-  bool is_foreign_ = false;  // it has a line that no run has written
+  bool is_foreign_ = false;  // it has a line that no run writes
 
-  /// A file that is read in place of another.
+  /// State while a file is read that replaced another one.
   struct Comparison {
     LineSums former;
     std::int64_t first_changed_step = 0;  // 0: none

@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxFileBytes = 1 << 20;
-constexpr std::size_t kMaxHistoryBytes = 64 << 10;  // a supervisor writes some 500 bytes an attempt
+constexpr std::size_t kMaxHistoryBytes = 64 << 10;  // a supervisor writes about 500 bytes an attempt
 
-/// Unix time at which a file or folder was last written; 0 where there is none.
+/// Unix time of the last modification of a file or folder; 0 if it does not exist.
 std::int64_t written_s(const fs::path& path) {
   const auto identity = FileIdentity::of(path);
   constexpr std::int64_t kNsPerSecond = 1'000'000'000;
@@ -56,7 +56,7 @@ std::string text_of(const Json& line, const char* key) {
   return line.contains(key) && line[key].is_string() ? line[key].get<std::string>() : std::string();
 }
 
-/// 0 for what no run counts to.
+/// Returns 0 for a missing value and for one beyond 2^53.
 std::int64_t number_of(const Json& line, const char* key) {
   constexpr std::int64_t kMost = std::int64_t{1} << 53;
   if (!line.contains(key) || !line[key].is_number()) return 0;
@@ -64,7 +64,7 @@ std::int64_t number_of(const Json& line, const char* key) {
   return std::abs(number) <= kMost ? static_cast<std::int64_t>(number) : 0;
 }
 
-/// One line of a supervisor's history; nothing of lines that say nothing to a reader.
+/// Adds the event of one line of a supervisor's history; lines without text for a reader are skipped.
 void add_supervisor_line(const Json& line, Json& events) {
   const std::string kind = text_of(line, "event");
   const std::int64_t attempt = number_of(line, "attempt");
@@ -176,7 +176,7 @@ Json run_state(const RunReader& reader) {
                 {"events", events_of(reader, summary)},
                 {"num_skipped", curves.skipped.count()},
                 {"ranks", ranks_of(curves)}};
-  // One of the run before is older than the lines of a run that goes on.
+  // A summary older than the metrics belongs to the run before a restart.
   if (written_s(summary_file) >= written && !text_of(summary, "status").empty())
     state["status"] = text_of(summary, "status");
   Json last = Json::object();

@@ -1,5 +1,5 @@
-// What a page shows of a run beside its curves: how far it is, its events, ranks and configuration. As JSON,
-// which pages and the terminal view read.
+// The state of a run that a page shows beside its curves: progress, events, ranks and configuration. JSON,
+// read by pages and by the terminal view.
 #pragma once
 
 #include <filesystem>
@@ -13,16 +13,16 @@
 
 namespace trireme {
 
-/// {"status", "step", "steps", "written", "events", "ranks", "last", "summary"}; what a run does not say is
-/// absent. Status is "waiting" (no line yet), "running", or that of summary.json. Files that are damaged
-/// count as absent. Of a supervisor's history the newest 64 KiB count.
+/// {"status", "step", "steps", "written", "events", "ranks", "last", "summary"}; values that the run has not
+/// written are absent. The status is "waiting" (no line yet), "running", or the status in summary.json.
+/// Damaged files count as absent. Only the newest 64 KiB of a supervisor's history are read.
 nlohmann::ordered_json run_state(const RunReader& reader);
 
-/// The files that run_state() depends on. While they are the same, so is the state.
+/// The files that run_state() depends on: while they are unchanged, so is the state.
 using RunFiles = std::vector<std::optional<FileIdentity>>;
 RunFiles run_files(const std::filesystem::path& folder);
 
-/// Keys of config.toml with their values as they stand there: {"train.steps": "100"}.
+/// Keys of config.toml with their values as text: {"train.steps": "100"}.
 nlohmann::ordered_json run_config(const std::filesystem::path& folder);
 
 }  // namespace trireme

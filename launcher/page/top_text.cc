@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// " label value unit" where the run says it.
+/// Appends " label value unit" if `last` has the field.
 void add_figure(std::string& text, const Json& last, const char* field, const char* label, const char* unit) {
   if (!last.contains(field) || !last[field].is_number()) return;
   text += fmt::format("  {} {:.5g}{}", label, last[field].get<double>(), unit);

@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// Of run_state's JSON; `now_s` is Unix time. Lines end with a newline. What the run does not say is left
-/// out, and of many ranks the slowest are shown. Control characters of names are replaced.
+/// `state` is the JSON of run_state(); `now_s` is Unix time. Each line ends with a newline. Missing values
+/// are left out; of many ranks only the slowest are shown. Control characters in names are replaced.
 std::string top_text(const std::string& name, const nlohmann::ordered_json& state, std::int64_t now_s);
 
 }  // namespace trireme

@@ -34,9 +34,9 @@ HttpServer::Options Watch::served_at(const std::string& address) {
           .setting = fmt::format("--listen {}", address),
           .answer = [this](const HttpRequest& request) { return answer(request); },
           .tick = [this] { look(); },
-          .max_connections = 128,  // a page is some megabytes, of which slow readers hold 256 KiB each
+          .max_connections = 128,  // a page is a few megabytes; a slow reader holds 256 KiB of it
           .max_streams = 64,
-          .nice = 10};  // it works for a person, beside ranks that train
+          .nice = 10};  // the training ranks on this machine go first
 }
 
 void Watch::add_run(const std::filesystem::path& folder) {
@@ -47,7 +47,7 @@ void Watch::add_run(const std::filesystem::path& folder) {
   for (std::size_t i = 0; i < runs_.size(); ++i) runs_[i].name = names[i];
 }
 
-/// Changes the numbers of runs, so that pages take everything again.
+/// Changes the numbers of the runs, so pages must load everything again.
 void Watch::search() {
   searched_ = std::chrono::steady_clock::now();
   const auto gone = std::erase_if(runs_, [](const Run& run) {
@@ -132,13 +132,13 @@ std::string Watch::news_after(std::uint64_t& number) const {
 }
 
 HttpAnswer Watch::follow(const std::string& after) {
-  std::uint64_t number = ~std::uint64_t{0};  // ahead of all: told to take everything
+  std::uint64_t number = ~std::uint64_t{0};  // beyond all numbers, so the client is sent "reset"
   if (after.starts_with(mark_ + "-")) {
     const char* begin = after.data() + mark_.size() + 1;
     const char* end = after.data() + after.size();
     if (std::from_chars(begin, end, number).ptr != end) number = ~std::uint64_t{0};
   }
-  // A line now and then, without which neither side would notice that the other is gone.
+  // A comment line every few seconds, without which neither side would notice that the other is gone.
   constexpr std::time_t kSilentSeconds = 5;
   auto next = [this, number, said = std::time(nullptr)]() mutable -> std::string {
     std::string text = news_after(number);
@@ -153,7 +153,7 @@ HttpAnswer Watch::answer(const HttpRequest& request) {
   if (request.path == "/") return {.type = "text/html; charset=utf-8", .kept = page_};
   if (request.path == "/data") return everything();
   if (request.path == "/events") return follow(request.after);
-  // No file is served by its name: there is no way out of the folders.
+  // Files are never served by name, so no request can leave the folders.
   return {.status = 404, .body = "The page is at /\n"};
 }
 

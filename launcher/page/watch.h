@@ -1,5 +1,5 @@
-// The live page: runs that are followed, and their news as server-sent events. Runs that appear in the
-// folders that were named are found, those whose folders are gone are dropped.
+// The live page: follows runs and sends their news as server-sent events. New runs in the given folders are
+// added; runs whose folders are gone are removed.
 #pragma once
 
 #include <chrono>
@@ -15,29 +15,29 @@
 
 namespace trireme {
 
-/// [Note: news of runs] News have numbers. A page takes everything once, with the number of the last news in
-/// it, and then follows from there. The newest are kept; who is further behind, or comes from another server,
-/// is told to take everything again ("reset"). Everything is written once for all who ask between two looks.
-/// So no client, slow or many, costs more than these.
+/// [Note: news of runs] News are numbered. A page loads everything once, with the number of the latest news
+/// included, and then follows from that number. The newest news are kept. A client that is further behind, or
+/// comes from another server, is sent "reset" and loads everything again. The text of everything is built
+/// once between two polls and shared by all clients, so neither slow nor many clients cost more.
 class Watch {
  public:
-  /// Of the arguments of find_runs(), in whose folders new runs are looked for every `search_every`. Throws
-  /// what it throws; a folder without runs is none that is refused.
+  /// `arguments`: as for find_runs(). Their folders are searched for new runs every `search_every`.
+  /// Throws what find_runs() throws, but accepts a folder without runs.
   explicit Watch(std::vector<std::string> arguments,
                  std::chrono::milliseconds search_every = std::chrono::seconds(3));
 
-  /// A server of this page, which outlives it.
+  /// Options of a server of this page. The Watch must outlive the server.
   HttpServer::Options served_at(const std::string& address);
-  /// Answers "/", "/data" and "/events"; of the server's thread, as look().
+  /// Answers "/", "/data" and "/events". Call from the server's thread only, like look().
   HttpAnswer answer(const HttpRequest& request);
-  /// Reads on in all runs.
+  /// Polls all runs.
   void look();
   std::size_t num_runs() const { return runs_.size(); }
 
  private:
   static constexpr std::size_t kMaxNews = 1000, kMaxNewsBytes = std::size_t{4} << 20;
-  static constexpr std::size_t kMaxTextBytes = std::size_t{256}
-                                               << 10;  // after which no more is put in one text
+  // No news are added to a text that is longer.
+  static constexpr std::size_t kMaxTextBytes = std::size_t{256} << 10;
 
   void search();
   void add_run(const std::filesystem::path& folder);
@@ -49,17 +49,17 @@ class Watch {
 
   struct Run {
     RunReader reader;
-    std::string name, state;  // the state that was told last
-    RunFiles files = {};      // when it was read
+    std::string name, state;  // the state that was sent last
+    RunFiles files = {};      // when the state was read
   };
   const std::vector<std::string> arguments_;
   const std::chrono::milliseconds search_every_;
   std::chrono::steady_clock::time_point searched_;
   std::vector<Run> runs_;
   bool left_some_out_ = false;
-  std::string mark_;  // of this server: its numbers are not another's
+  std::string mark_;  // of this server: other servers number their news differently
   std::uint64_t last_number_ = 0;
-  std::deque<std::string> news_;  // the last of them is last_number_
+  std::deque<std::string> news_;  // the newest has number last_number_
   std::size_t news_bytes_ = 0;
   std::shared_ptr<const std::string> page_, everything_;
   std::uint64_t everything_number_ = 0;  // last_number_ when everything_ was written

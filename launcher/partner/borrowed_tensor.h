@@ -1,4 +1,4 @@
-// Memory that somebody else made, such as a mapped file, as a tensor that a communicator takes.
+// Wraps existing memory, such as a mapped file, as a tensor for a communicator.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// uint8, on the host. `owner` keeps the bytes, which begin at a page, and lives as long as the tensor. What
-/// may only be read is only to be sent.
+/// A uint8 tensor on the host. `owner` keeps the bytes alive for the tensor's lifetime. `bytes` must begin at
+/// a page. Read-only memory may only be sent.
 Tensor borrowed_tensor(std::shared_ptr<const void> owner, std::span<const std::byte> bytes);
 
 }  // namespace trireme

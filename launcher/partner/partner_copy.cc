@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kTag = 0;  // the communicator is this module's alone
+constexpr int kTag = 0;  // the communicator is used only here
 
 Tensor tensor_of(std::shared_ptr<ReservedFile> file) {
   const std::span<std::byte> bytes = file->bytes();
@@ -51,7 +51,7 @@ PartnerCopy::PartnerCopy(Engine& engine, PartnerRing ring, std::int64_t chunk_by
   ring_.comm->open_channels(channels_of(ring_.hosts));
 }
 
-// The one thread of this rank: its end is seen by progress_.
+// Each rank has one thread, which sets progress_ when it ends.
 void PartnerCopy::run(Progress then, const std::function<void()>& work) {
   join();
   thread_ = std::thread([this, then, work] {
@@ -70,7 +70,7 @@ void PartnerCopy::join() {
 }
 
 void PartnerCopy::prepare(const RunState& state, const std::optional<fs::path>& tokenizer_model) {
-  if (engine_.verifier() != nullptr) files_.note();  // nothing that nobody verified is saved
+  if (engine_.verifier() != nullptr) files_.note();  // never copy unverified state
   header_.files = files_.sizes();
   std::vector<ShardPiece> pieces = files_.pieces();
   if (tokenizer_model && ring_.comm->rank() == 0) {
@@ -79,7 +79,7 @@ void PartnerCopy::prepare(const RunState& state, const std::optional<fs::path>& 
                       .data = reinterpret_cast<const std::byte*>(tokenizer_.data())});
   }
   if (ring_.comm->rank() == 0) header_.content = to_content(state);
-  // The others do not know its size, and have no piece of it.
+  // Only rank 0 knows the tokenizer's file; other shards contain no part of it.
   if (!tokenizer_.empty())
     header_.files.push_back(
         {.name = std::string(tokenizer_file(state.data.tokenizer.kind)), .bytes = tokenizer_.size()});
@@ -117,7 +117,7 @@ void PartnerCopy::start(const RunState& state, const std::optional<fs::path>& to
   run(Progress::kReady, [this] { write(); });
 }
 
-// The thread. The room for all comes first: what does not fit is known before anything was sent.
+// Runs on the thread. Reserves all space first, so that a lack of space is detected before anything is sent.
 void PartnerCopy::write() {
   const auto make = [&](const ShardHeader& header, std::uint64_t bytes) {
     return std::make_shared<ReservedFile>(ring_.folder.unfinished_file_of(header), bytes);
@@ -202,7 +202,7 @@ std::optional<PartnerCopy::Copied> PartnerCopy::finish() {
   return std::nullopt;
 }
 
-// What was posted is received, as the others have posted as much.
+// Posted chunks are completed, because the other ranks have posted the matching ones.
 void PartnerCopy::give_up() {
   for (Work& work : posted_) work.wait();
   posted_.clear();
@@ -220,7 +220,7 @@ void PartnerCopy::give_up() {
           step, one_line(error)));
   }
   has_warned_ = true;
-  // On one rank it may be in place already, without the others no use.
+  // On one rank it may be complete already, which is useless without the others.
   std::error_code ignored;
   fs::remove(ring_.folder.file_of(header_), ignored);
   for (const Incoming& one : incoming_) fs::remove(ring_.folder.file_of(one.header), ignored);

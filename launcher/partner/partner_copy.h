@@ -1,11 +1,13 @@
-// checkpoint.partner: a checkpoint in the memory of hosts, made while training goes on ([Note: partner
+// checkpoint.partner: copies a checkpoint to the memory of hosts while training continues ([Note: partner
 // copies]).
 //
-// [Note: progress of a copy] A thread of each rank reserves room for its shard and for those that it gets,
-// and writes its own from the snapshot. Once all ranks have done that, the shards travel in chunks: one is
-// posted and the one before waited for in the exchange of each step, by the rank's own thread, as no other
-// communicates. Then the thread compares checksums and gives the files their names; once all have, the copies
-// before are removed. So at any moment there is a whole copy, and no host is without a part of it that it
+// [Note: progress of a copy] A thread of each rank reserves space for its shard and for the shards it will
+// receive, and writes its own shard from the snapshot. Once all ranks have done that, the shards are sent in
+// chunks. In the exchange of each step one chunk is posted and the previous one awaited, by the rank's main
+// thread, because no other thread communicates. Then the thread compares checksums and renames the files.
+// Once all ranks have done that, older copies are removed. So there is always a whole copy, and no host loses
+// a part before it has the new one. A failure, most often full memory, only costs this copy and causes a
+// warning.
 // had. What fails, a memory that is full above all, costs this copy alone, with a warning.
 #pragma once
 
@@ -29,62 +31,61 @@ namespace trireme {
 
 /// The ranks that keep copies for each other.
 struct PartnerRing {
-  std::shared_ptr<Communicator> comm;  // of all ranks, over host memory; nobody else's
+  std::shared_ptr<Communicator> comm;  // of all ranks, over host memory; used by nothing else
   HostMap hosts;
   PartnerFolder folder;
-  std::string run;  // whose copies these are
+  std::string run;  // id of the run that owns the copies
 
-  /// Whether this rank is the one that looks after its host's folder.
+  /// True if this rank manages its host's folder.
   bool is_first_of_host() const;
 };
 
 class PartnerCopy {
  public:
-  /// Of this rank.
+  /// Progress of this rank.
   enum class Progress : std::int32_t {
-    kNone,      // nothing is under way
-    kWriting,   // its own shard
-    kReady,     // to send and to receive
-    kSending,   // or receiving
-    kChecking,  // what it got
-    kInPlace,   // all that it has
-    kClearing,  // what is older
+    kNone,      // no copy is active
+    kWriting,   // writing its own shard
+    kReady,     // ready to send and receive
+    kSending,   // sending and receiving
+    kChecking,  // verifying received shards
+    kInPlace,   // all its files are complete
+    kClearing,  // removing older copies
     kCleared,
     kFailed,
   };
   struct Copied {
     std::int64_t step = 0;
-    std::int64_t bytes = 0;  // of all that this rank has in its host's memory
+    std::int64_t bytes = 0;  // of all files of this rank in its host's memory
     double seconds = 0;
   };
   static constexpr std::int64_t kChunkBytes = std::int64_t{64} << 20;
 
-  /// Collective. The engine has snapshots, and outlives this.
+  /// Collective. `engine` has snapshots and outlives this.
   PartnerCopy(Engine& engine, PartnerRing ring, std::int64_t chunk_bytes = kChunkBytes);
-  /// What is under way is given up.
+  /// Discards an active copy.
   ~PartnerCopy() { discard(); }
   PartnerCopy(const PartnerCopy&) = delete;
   PartnerCopy& operator=(const PartnerCopy&) = delete;
 
   bool is_active() const { return header_.step >= 0; }
-  /// Begins a copy of the snapshot that was just taken, which is not to be taken again before this has
-  /// advanced to kReady on this rank, or finished. Nothing may be under way. Rank 0 gives what is noted.
-  /// Collective.
+  /// Copies the snapshot that was just taken. The next snapshot must wait until this rank is at kReady, or
+  /// the copy has finished. No other copy may be active. `state` counts on rank 0 only. Collective.
   void start(const RunState& state, const std::optional<std::filesystem::path>& tokenizer_model);
   Progress progress() const { return progress_; }
-  /// With the progress of all ranks, the same on each: takes the next step, if there is one. Collective where
-  /// one has failed, which is warned of.
+  /// Continues the copy, if the progress of all ranks allows. `ranks` is the same on every rank. Collective
+  /// if a rank failed, which causes a warning.
   std::optional<Copied> advance(std::span<const Progress> ranks);
-  /// Goes on until it is done or has failed; nothing where none is under way. Collective.
+  /// Completes the copy, or fails; null if none is active. Collective.
   std::optional<Copied> finish();
-  /// Gives up what is under way, and removes it.
+  /// Cancels the active copy and removes its files.
   void discard() noexcept;
 
  private:
   struct Incoming {
     ShardHeader header;
     std::int64_t bytes = 0;
-    Tensor memory;  // of its file
+    Tensor memory;  // memory of its file
   };
 
   void run(Progress then, const std::function<void()>& work);
@@ -104,11 +105,11 @@ class PartnerCopy {
   const std::string mark_;  // of rank 0's process
   SnapshotFiles files_;
   std::int64_t num_saves_ = 0;
-  bool has_warned_ = false;  // of the last copy
+  bool has_warned_ = false;  // about the last copy
 
-  // Of the copy that is under way:
+  // The active copy:
   ShardHeader header_{.step = -1};
-  std::string tokenizer_;  // the bytes of its file
+  std::string tokenizer_;  // content of its file
   std::optional<ShardWriter> writer_;
   Tensor own_;  // memory of this rank's file
   std::vector<Incoming> incoming_;
@@ -117,7 +118,7 @@ class PartnerCopy {
   std::chrono::steady_clock::time_point began_;
 
   std::atomic<Progress> progress_ = Progress::kNone;
-  std::exception_ptr error_;  // of the thread, once it has ended
+  std::exception_ptr error_;  // of the thread; read after it has ended
   std::thread thread_;
 };
 

@@ -32,7 +32,7 @@ fs::path root_of_user(std::string root) {
   return at == std::string::npos ? root : root.replace(at, kUser.size(), std::to_string(::geteuid()));
 }
 
-// Removes a file, or an empty folder. A link is removed, not followed.
+// Removes a file or an empty folder. A link is removed, not followed.
 void remove_or_warn(const fs::path& path) {
   std::error_code error;
   fs::remove(path, error);
@@ -48,7 +48,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return entries;
 }
 
-// Removes a file, or a folder of files such as a restored checkpoint: one level, never recursively.
+// Removes a file, or a folder of files such as a restored checkpoint: one level, never recursive.
 void remove_with_files(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(fs::symlink_status(path, error))) {
@@ -155,7 +155,7 @@ void PartnerFolder::remove() const {
   keep_only("");
   remove_or_warn(path_);
   std::error_code ignored;
-  fs::remove(path_.parent_path(), ignored);  // where it is empty
+  fs::remove(path_.parent_path(), ignored);  // only if it is empty
 }
 
 std::string PartnerFolder::describe_room() const {

@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using SortedJson = nlohmann::json;
 
-constexpr int kRestoreTag = 1;  // of this module alone
+constexpr int kRestoreTag = 1;  // used only by this module
 
-// Bytes into a file that has room for them.
+// Writes into a file of sufficient size.
 void write_at(const fs::path& path, std::span<const ShardPiece> pieces) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   int error = fd < 0 ? errno : 0;
@@ -54,7 +54,7 @@ PartnerRestore::PartnerRestore(PartnerRing ring, const Refusal& refusal)
   refuse(refusal);
 }
 
-// Each host's first rank tells what the host has; rank 0's shards tell what the checkpoint is.
+// The first rank of each host lists its shards. Rank 0's shard describes the checkpoint.
 void PartnerRestore::gather() {
   SortedJson mine = SortedJson::array();
   for (const PartnerFolder::Shard& shard : shards_) {
@@ -82,7 +82,7 @@ void PartnerRestore::gather() {
         saved.holders.resize(num_ranks);
         saved.bytes.resize(num_ranks);
       }
-      if (of_rank >= saved.holders.size()) continue;  // of a header that contradicts the others
+      if (of_rank >= saved.holders.size()) continue;  // its header contradicts the others
       saved.holders[of_rank].push_back(ring_.hosts[rank]);
       saved.bytes[of_rank] = shard["bytes"].get<std::int64_t>();
       if (of_rank != 0) continue;
@@ -97,7 +97,8 @@ void PartnerRestore::gather() {
 void PartnerRestore::refuse(const Refusal& refusal) {
   std::erase_if(saved_, [&](const auto& entry) {
     const Saved& saved = entry.second;
-    if (saved.holders.front().empty()) return false;  // nobody knows whose; it is not whole anyway
+    // Without rank 0's shard its run is unknown, and it is incomplete anyway.
+    if (saved.holders.front().empty()) return false;
     const std::string why = refusal(
         saved.run, {.folder = ring_.folder.path(),
                     .manifest = {.step = saved.header.step, .files = {}, .content = saved.header.content}});
@@ -135,7 +136,7 @@ const PartnerFolder::Shard* PartnerRestore::local(const std::string& save, int r
   return found == shards_.end() ? nullptr : &*found;
 }
 
-// Each host reads what it has, its ranks their part of it.
+// Each host verifies its shards, divided among its ranks.
 void PartnerRestore::verify(const std::string& save) {
   Saved& saved = saved_.at(save);
   SortedJson damaged = SortedJson::array();
@@ -256,8 +257,8 @@ void PartnerRestore::copy_shard(const Saved& saved, const ShardReader& shard) {
   for (const auto& [file, pieces] : by_file) write_at(folder_ / saved.header.files.at(file).name, pieces);
 }
 
-// All ranks go through shards and hosts in one order, so that whoever sends and whoever receives meet. What
-// fails on one side is kept until the end, as the other one waits.
+// All ranks process shards and hosts in the same order, so that sends match receives. A failure on one side
+// is reported only at the end, because the other side is waiting.
 void PartnerRestore::transfer(const Saved& saved, const std::string& save) {
   Communicator& comm = *ring_.comm;
   std::exception_ptr failure;

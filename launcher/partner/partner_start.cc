@@ -21,7 +21,7 @@ std::string read_line(const fs::path& path) {
   return line;
 }
 
-// [Note: whose copies]
+// Implements [Note: whose copies].
 std::string refusal_of(const TrainingRun& run, const std::string& id, const std::string& of_run,
                        const Checkpoint& checkpoint) {
   if (!id.empty())
@@ -56,7 +56,7 @@ void open_partner(TrainingRun& run) {
       .data = text_of_rank(*host, 0, run.is_first() ? hash_of_text(run.data.fingerprint_text()) : "")});
   PartnerStart& partner = *run.partner;
   run_stage(*partner.ring.comm, [&] { partner.ring.folder.prepare(); });
-  // What ranks that died left there needs room.
+  // Unfinished files of dead ranks take space.
   run_stage(*partner.ring.comm, [&] {
     if (partner.ring.is_first_of_host()) partner.ring.folder.clear_unfinished();
   });
@@ -95,7 +95,7 @@ void check_nothing_is_left_behind(const TrainingRun& run) {
 
 void claim_partner_folder(TrainingRun& run) {
   if (!run.partner) {
-    // Its copies are not of what comes now.
+    // Copies of an earlier run do not belong to this one.
     run_stage(run.comm(), [&] {
       if (run.is_first() && fs::exists(run.out.run_id()))
         write_text_file(run.out.run_id(), unique_mark() + "\n");
@@ -126,7 +126,7 @@ void end_partner_start(TrainingRun& run) {
 
 void remove_partner_copies(TrainingRun& run) {
   if (!run.partner) return;
-  run.partner->ring.comm->barrier();  // rank 0 has seen the last checkpoint in its place
+  run.partner->ring.comm->barrier();  // rank 0 has seen the last checkpoint completed
   if (run.partner->ring.is_first_of_host()) run.partner->ring.folder.remove();
 }
 

@@ -1,11 +1,11 @@
-// checkpoint.partner at the start of a run: whose copies are whose, and whether the run goes on from one.
+// checkpoint.partner at the start of a run: which run owns the copies, and whether the run resumes from one.
 //
-// [Note: whose copies] A run has an id, in `run_id` of its output folder, and so have its copies. It gets a
-// new one where it leaves later copies behind: at a start from a checkpoint that was named, from step 0 or
-// without the key. Copies with another id are refused with a warning, and removed when this run has a copy of
-// its own. Where the folder has no id, because it is new or the file system is gone, copies of a run with the
-// same output path, the same job ([model], [data], [train], [optimizer], [precision]), data and arithmetic
-// are taken over with their id: what they hold are the bits that the run would come to again.
+// [Note: whose copies] A run has an id, stored in `run_id` of its output folder and in its copies. It gets a
+// new id when it leaves later copies behind: at a start from a named checkpoint, from step 0, or without the
+// key. Copies with another id are refused with a warning, and removed when this run has its own copy. If the
+// folder has no id, because it is new or the file system is gone, the run adopts copies and their id if
+// output path, job ([model], [data], [train], [optimizer], [precision]), data and arithmetic are the same.
+// Such copies have the bits that the run would compute again.
 #pragma once
 
 #include <memory>
@@ -16,32 +16,32 @@ namespace trireme {
 
 struct TrainingRun;
 
-/// What a run with checkpoint.partner knows of it.
+/// The state of checkpoint.partner in a run.
 struct PartnerStart {
   PartnerRing ring;
-  std::unique_ptr<PartnerRestore> restore;  // until the state is restored; null: copies are not looked at
-  std::optional<Checkpoint> from;           // that the run goes on from
-  std::string description;                  // of it
-  std::string data;                         // the last part of the run's id: a hash of what the data holds
-  std::int64_t files_step = -1;             // of the newest checkpoint in the file system; -1: there is none
+  std::unique_ptr<PartnerRestore> restore;  // until the state is restored; null: copies are not used
+  std::optional<Checkpoint> from;           // the copy that the run resumes from
+  std::string description;                  // of that copy
+  std::string data;                         // last part of the run's id: a hash of the data's content
+  std::int64_t files_step = -1;             // newest checkpoint in the file system; -1: none
 };
 
-/// Collective; nothing without the key. The output folder is claimed. Throws AgreedError where a host's
-/// folder cannot be written.
+/// Collective; does nothing without the key. The output folder must be claimed. Throws AgreedError if a
+/// host's folder cannot be written.
 void open_partner(TrainingRun& run);
-/// Chooses the newest copy of `least_step` or a later step; false where there is none. Collective.
+/// Chooses the newest copy of `least_step` or later; false if there is none. Collective.
 bool resume_from_partner(TrainingRun& run, std::int64_t least_step);
-/// Throws AgreedError where a run would begin anew although hosts have a copy, which cannot be used.
+/// Throws AgreedError if the run would start fresh although hosts have a copy that cannot be used.
 void check_nothing_is_left_behind(const TrainingRun& run);
-/// Notes whose the output folder is, after it was claimed and a checkpoint chosen. Collective.
+/// Writes the run's id to the output folder. Call after it was claimed and a checkpoint chosen. Collective.
 void claim_partner_folder(TrainingRun& run);
-/// Removes what was brought together, and what ranks that died left unfinished. After all have the state.
+/// Removes the assembled files, and unfinished files of dead ranks. Call when all ranks have the state.
 void end_partner_start(TrainingRun& run);
-/// Of a run that is done. Collective.
+/// Removes the copies of a finished run. Collective.
 void remove_partner_copies(TrainingRun& run);
-/// What rank 0's log says of the copies.
+/// Describes the copies for rank 0's log.
 std::string describe_partner(const TrainingRun& run);
-/// Of a run that goes on from one: warns that the file system has less.
+/// For a run that resumes from a copy: warns that the file system has an older checkpoint.
 void report_partner_resume(const TrainingRun& run);
 
 }  // namespace trireme

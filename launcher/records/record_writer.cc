@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A line that a pipe takes at once, so that lines of several ranks do not mix.
+// A pipe takes a line of this size atomically, so the lines of several ranks do not mix.
 constexpr std::size_t kMostMessageBytes = 2500;
 
-/// Calls `write`, which throws nothing, in a thread of its own that may take longer. Returns true where it
+/// Calls `write`, which must not throw, in a thread that may outlive this call. Returns true if `write`
 /// returned true in time.
 bool within(std::chrono::milliseconds patience, std::function<bool()> write) {
   auto done = std::make_shared<std::promise<bool>>();
@@ -29,7 +29,7 @@ bool within(std::chrono::milliseconds patience, std::function<bool()> write) {
   return result.wait_for(patience) == std::future_status::ready && result.get();
 }
 
-/// False where it cannot be made or written.
+/// Returns false if the folder or the file cannot be written.
 template <class Make>
 bool write_file(const fs::path& folder, Make make_folder, const std::string& file, const std::string& text) {
   try {
@@ -41,7 +41,7 @@ bool write_file(const fs::path& folder, Make make_folder, const std::string& fil
   }
 }
 
-/// Not the folders above it: an output folder that was removed is not made again.
+/// Creates only the last folder: a removed output folder must not come back.
 void make_in_output(const fs::path& folder) {
   std::error_code error;
   fs::create_directory(folder, error);
@@ -72,7 +72,7 @@ void RecordWriter::write(RunRecord record) noexcept {
     if (!owns_output_) return;
     record.reporter = options_.rank;
     record.reporter_host = options_.host;
-    // A watchdog sees the ranks of its own machine.
+    // A watchdog watches only ranks on its own machine.
     const bool is_here = record.facts.rank == options_.rank || record.event == RunRecord::Event::kVerdict;
     if (record.facts.rank >= 0 && is_here && record.facts.host.empty()) record.facts.host = options_.host;
     const std::string json = to_json(cut(std::move(record)));
@@ -86,7 +86,7 @@ void RecordWriter::write(RunRecord record) noexcept {
     if (options_.attempt.empty() || (written && is_seen)) return;
     std::fprintf(stderr, "%s%s\n", kRecordPrefix.data(), json.c_str());
     std::fflush(stderr);
-  } catch (const std::exception&) {  // nothing more can be done
+  } catch (const std::exception&) {  // a failing rank can do nothing more
   }
 }
 

@@ -12,29 +12,30 @@
 
 namespace trireme {
 
-/// Begins a line of standard error that holds a record.
+/// Prefix of a line on standard error that contains a record.
 inline constexpr std::string_view kRecordPrefix = "trireme-record: ";
 
 class RecordWriter {
  public:
   struct Options {
     std::filesystem::path out;
-    std::string attempt;  // its tag; empty: nobody supervises the job
+    std::string attempt;  // its tag; empty: the job is unsupervised
     int rank = 0;
-    std::string host;  // that the rank runs on
-    /// A file system that hangs for longer does not keep a failing rank from ending its job.
+    std::string host;  // of this rank
+    /// A failing rank waits no longer than this for a file system before it ends its job.
     std::chrono::milliseconds patience{1000};
   };
   explicit RecordWriter(Options options);
 
-  /// The output folder is this job's from here on: an unsupervised job writes no record before, so that one
-  /// that is refused leaves nothing. Called on every rank; rank 0 removes the records of earlier runs.
+  /// The output folder belongs to this job from here on. An unsupervised job writes no record before this
+  /// call, so a refused job leaves no files. Called on every rank; rank 0 removes the records of earlier
+  /// runs.
   void claim_output() noexcept;
 
-  /// Writes a file into the output folder, whole or not at all, or into the host's folder where the output
-  /// folder does not take it in time. The record goes to standard error as a line, too, where the
-  /// supervisor may not see these files: it runs on another host, or neither folder took the file. From any
-  /// thread. Failures are silent, as this is called while a rank fails.
+  /// Writes a file, atomically, to the output folder, or to the host's folder if the output folder does not
+  /// accept it in time. Also writes the record as a line to standard error if the supervisor may not see
+  /// these files: it runs on another host, or neither folder accepted the file. Thread-safe. Failures are
+  /// silent, because the calling rank is already failing.
   void write(RunRecord record) noexcept;
 
  private:

@@ -26,7 +26,7 @@ constexpr std::pair<const char*, int ErrorFacts::*> kNumbers[] = {
     {"micro_batch", &ErrorFacts::micro_batch},
     {"system_error", &ErrorFacts::system_error}};
 
-/// Throws where no event has that name, as the next one does.
+/// Throws for an unknown name.
 RunRecord::Event event_of(const std::string& wanted) {
   const auto found = std::ranges::find(kEventNames, wanted);
   TRIREME_CHECK(found != kEventNames.end(), "there is no event \"{}\"", wanted);
@@ -87,7 +87,7 @@ std::string to_json(const RunRecord& record) {
   if (record.event == RunRecord::Event::kResumed) json["step"] = record.step;
   if (!record.memory.empty()) json["memory"] = record.memory;
   if (!record.hosts.empty()) json["hosts"] = record.hosts;
-  // Messages and paths may hold any bytes.
+  // Messages and paths may contain invalid UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -19,12 +19,12 @@ bool is_within(const AffordableRow& row, const AffordableRequest& request) {
          row.hours <= request.deadline_hours.value_or(row.hours);
 }
 
-/// The smaller is chosen.
+/// Sort key: the smallest row is chosen.
 std::tuple<double, int> rank_of(const AffordableRow& row, const AffordableRequest& request) {
   return {request.deadline_hours ? row.cost : row.hours, row.num_ranks};
 }
 
-/// Of a device for an hour; 0: not known.
+/// Price of a device per hour; 0: unknown.
 double price_of(const ClusterChoice& cluster, const AffordableRequest& request) {
   const double price = cluster.ranks_device().price_per_hour;
   TRIREME_CHECK(
@@ -42,7 +42,7 @@ std::string describe(const LayoutsReport& report) {
                      config.train.micro_batch);
 }
 
-/// "; 64 ranks come closest": by hours, with a budget alone by cost.
+/// "; 64 ranks come closest": compared by hours, or by cost if there is only a budget.
 std::string closest(const AffordableRanks& found) {
   const AffordableRow* best = nullptr;
   const auto need = [&](const AffordableRow& row) {
@@ -67,7 +67,7 @@ AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks
     std::optional<ClusterChoice> cluster;
     try {
       cluster = cluster_of(ranks);
-    } catch (const Error& error) {  // no device was measured for so many
+    } catch (const Error& error) {  // no device measured for this number of ranks
       if (error.code() != ErrorCode::kInvalidInput) throw;
       row.layout = with_keys(error.what());
       found.rows.push_back(std::move(row));

@@ -16,7 +16,7 @@ std::string describe_model(const JobConfig& config) {
 }  // namespace
 
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads) {
-  JobConfig synthetic = config;  // of the right shapes; no file is read
+  JobConfig synthetic = config;  // with the right shapes; no file is read
   synthetic.data.kind = DataKind::kSynthetic;
   const JobData data = open_data(synthetic, /*read_whole=*/false);
   const auto blocks = build_blocks(config.model);

@@ -1,4 +1,4 @@
-// The times of a job's blocks on this machine, measured once and kept in a JSON file.
+// Times of a job's blocks on this machine, measured once and stored in a JSON file.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,25 @@ struct BlockProfile {
   std::string model;  // name and shape: "gpt, 2 layers, 32 wide, ..."
   std::int64_t micro_batch = 0;
   std::string precision;
-  // The place of measurement.
+  // The machine it was measured on.
   std::string device;
   int threads = 0;
 
   std::vector<BlockTime> blocks;
 };
 
-/// Measures the blocks of a resolved job with samples made up; see measure_block_times().
+/// Measures the blocks of a resolved job with synthetic samples; see measure_block_times().
 BlockProfile measure_profile(const JobConfig& config, const Device& device, int threads);
 
-/// The difference of a profile of another model, micro-batch or precision, in words; empty if it is the
-/// job's.
+/// Describes how the profile's model, micro-batch or precision differ from the job's; empty if they agree.
 std::string describe_mismatch(const BlockProfile& profile, const JobConfig& config);
 
-/// The difference between the machine of the profile and that of the job's ranks, in words; empty if none.
+/// Describes how the profile's machine differs from the machine of the job's ranks; empty if they agree.
 std::string describe_other_place(const BlockProfile& profile, const Device& device, int threads);
 
 std::string to_json(const BlockProfile& profile);
-/// Throws Error(kInvalidInput) naming the file when it cannot be read or is no profile, and naming the block
-/// when its times are no milliseconds.
+/// Throws Error(kInvalidInput) naming the file if it cannot be read or is not a profile, or naming a block
+/// whose times are not valid.
 BlockProfile read_profile(const std::filesystem::path& file);
 
 }  // namespace trireme

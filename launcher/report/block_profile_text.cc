@@ -1,4 +1,4 @@
-// A profile as text: the file of --times, and block_times.json.
+// Reads and writes profiles as text: the file of --times, and block_times.json.
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>

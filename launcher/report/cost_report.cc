@@ -30,7 +30,7 @@ const char* name_of(Offer offer) {
   return "";
 }
 
-/// Of the files that the job's engine saves, which no layout changes. The manifest is left out.
+/// Size of the files that the job's engine saves, which no layout changes; without the manifest.
 double checkpoint_gb(const JobConfig& job) {
   JobConfig one = job;
   one.parallel = {.device = job.parallel.device};
@@ -51,7 +51,7 @@ double rate_of(const ClusterCost& cost, Offer offer) {
   return cost.failures_per_hour + (offer == Offer::kPreemptible ? cost.interruptions_per_hour : 0);
 }
 
-/// Prices the policies of a job whose steps are known.
+/// Computes costs of policies for a job whose steps have been predicted.
 class Pricing {
  public:
   Pricing(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request)
@@ -78,7 +78,7 @@ class Pricing {
     return std::move(report_);
   }
 
-  /// The job on so many ranks throughout, on each offer.
+  /// The job on a constant number of ranks, for each offer.
   CostReport run_fixed(int num_ranks) {
     add_fixed(num_ranks);
     return report_;
@@ -105,7 +105,7 @@ class Pricing {
     return points;
   }
 
-  /// A row for each offer. `num_ranks`: throughout, or at the most.
+  /// Adds a row for each offer. `num_ranks`: constant, or the maximum.
   void add_rows(CostRow row, const RankPolicy& policy) {
     const ClusterCost& prices = cluster_.cluster.cost;
     const CostedRun run{
@@ -122,7 +122,7 @@ class Pricing {
     }
   }
 
-  /// So many ranks throughout: what is known in closed form stands beside what was simulated.
+  /// Constant number of ranks: adds the closed-form values beside the simulated ones.
   void add_fixed(int num_ranks) {
     const std::size_t first_row = report_.rows.size(), place = point(num_ranks);
     add_rows({.plan = ranks_text(num_ranks), .num_ranks = num_ranks}, fixed_ranks(place));
@@ -160,7 +160,7 @@ class Pricing {
     add_rows({.plan = plan, .num_ranks = most}, growing_ranks(parts));
   }
 
-  /// Of MIN, 2 MIN, 4 MIN, ... and MAX ranks.
+  /// Autoscaling over MIN, 2 MIN, 4 MIN, ... and MAX ranks.
   void add_autoscale() {
     const auto [fewest, most] = request_.autoscale;
     TRIREME_CHECK(request_.deadline_hours > 0, "--autoscale {}:{} needs --deadline HOURS", fewest, most);
@@ -182,11 +182,11 @@ class Pricing {
   const JobConfig& job_;
   const ClusterOfRanks& cluster_of_;
   const CostRequest& request_;
-  const ClusterChoice cluster_;  // of request_.num_ranks
+  const ClusterChoice cluster_;  // for request_.num_ranks
   CostReport report_;
 };
 
-/// Of a row that has a deadline and may miss it; else empty.
+/// A text for a row that may miss its deadline; else empty.
 std::string describe_lateness(const CostRow& row) {
   const RunOutcome& outcome = row.cost.outcome;
   if (row.deadline_hours == 0 || outcome.hours_high <= row.deadline_hours) return "";
@@ -328,7 +328,7 @@ LinePlot cost_plot(const JobConfig& job, const ClusterOfRanks& cluster_of, const
     try {
       report = Pricing(job, cluster_of, request).run_fixed(ranks);
       if (!report.points[0].fits()) continue;
-    } catch (const Error& error) {  // no layout for so many or so few
+    } catch (const Error& error) {  // no layout for this number of ranks
       if (error.code() != ErrorCode::kInvalidInput && error.code() != ErrorCode::kUnsupported) throw;
       continue;
     }

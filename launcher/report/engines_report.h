@@ -1,4 +1,4 @@
-// The output of `trireme doctor --engines`: what each call of a job's step takes on this machine's device.
+// The output of `trireme doctor --engines`: the time of each call in a job's step on this machine's device.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace trireme {
 
-/// A line of JSON: {"call":"matmul","operands":...,"us":...,"roofline_us":{"H100":...}}.
+/// One line of JSON: {"call":"matmul","operands":...,"us":...,"roofline_us":{"H100":...}}.
 std::string to_json(const CallTime& time);
 
-/// A table, the calls that take most of a step first, and the notes below it.
+/// A table, sorted by the share of a step, with notes below.
 std::string to_text(std::vector<CallTime> times);
 
 }  // namespace trireme

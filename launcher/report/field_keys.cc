@@ -8,7 +8,7 @@
 namespace trireme {
 namespace {
 
-// Fields of EngineOptions and Layout whose key is not their name in [parallel].
+// Fields of EngineOptions and Layout whose key differs from their name in [parallel].
 constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"cut", "parallel.pipeline_cut"},
     {"micro_batch", "train.micro_batch"},
@@ -19,7 +19,7 @@ constexpr std::pair<std::string_view, std::string_view> kKeys[] = {
     {"snapshots", "checkpoint.background"},
 };
 
-// Fields of other structs that messages name, as they stand there.
+// Fields of other structs, in the form used in messages.
 constexpr std::pair<std::string_view, std::string_view> kOtherFields[] = {
     {"Precision::grad_dtype", "precision.grad_dtype"},
     {"Precision::mode", "precision.mode"},

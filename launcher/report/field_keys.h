@@ -1,4 +1,4 @@
-// The keys of a job that stand for the fields that libraries speak of: the one place that knows both.
+// Maps the libraries' field names to the keys of a job. The only place that knows both.
 #pragma once
 
 #include <string>
@@ -13,8 +13,7 @@ namespace trireme {
 /// "parallel.pipeline_cut".
 std::string key_of(std::string_view field);
 
-/// A library's message with keys in place of the fields that it names: "Layout::zero",
-/// "EncodedImage::max_pixels".
+/// Replaces field names in a library's message by keys: "Layout::zero", "EncodedImage::max_pixels".
 std::string with_keys(std::string_view message);
 
 /// "parallel.zero = 2", "data.cache = \"12 MiB\"", "8 ranks".

@@ -41,7 +41,7 @@ ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, in
   JobConfig config = job;
   config.parallel.device = device.type;
   config.parallel.hosts = hosts_of(num_ranks, std::min(num_ranks, cluster.cluster.ranks_per_node));
-  batch_layout(config, num_ranks);  // refuses what cannot be laid out
+  batch_layout(config, num_ranks);  // throws if the batch cannot be laid out
   const MeasuredCard card = card_of(cluster);
   const MemoryLimit limit = planned_limit(config, num_ranks, 0, &card);
   if (config.parallel.layout.pipeline > 1 && config.parallel.pipeline_cut.kind == PipelineCut::Kind::kFlops)

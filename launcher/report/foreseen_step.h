@@ -1,4 +1,4 @@
-// A job's step on so many ranks of a described cluster, in the layout that the job has.
+// Predicts a job's step on a described cluster, in the job's layout.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,16 @@ namespace trireme {
 
 struct ForeseenStep {
   int num_ranks = 1;
-  std::string device;           // of the cluster
+  std::string device;           // in the cluster
   PlanPrice price;              // without its timeline
-  std::int64_t peak_bytes = 0;  // of the rank that needs most
+  std::int64_t peak_bytes = 0;  // of the rank with the largest peak
   std::int64_t limit_bytes = 0;
 
   bool fits() const { return peak_bytes <= limit_bytes; }
 };
 
-/// Of a resolved job, with the cut into stages and the way to accumulate that training would choose; one with
-/// parallel.layout = "auto" has its fastest layout. Throws Error(kInvalidInput)
-/// where it has no such layout.
+/// `job` is resolved; the cut into stages and "auto" fields are chosen as in training. With parallel.layout =
+/// "auto" the fastest layout is used. Throws Error(kInvalidInput) if there is no such layout.
 ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks,
                           const TellProgress& on_progress = {});
 

@@ -1,4 +1,4 @@
-// A layout as JSON, by the keys of the job file.
+// A layout as JSON, with the keys of the job file.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// {"pipeline": 1, "tensor": 2, ...}: every field. An empty cut is "flops".
+/// {"pipeline": 1, "tensor": 2, ...} with every field. An empty cut is "flops".
 nlohmann::ordered_json layout_json(const Layout& layout);
 
 }  // namespace trireme

@@ -20,8 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// The fields that a search may choose. If the job gives its layout, these are all fields but its exchange,
-/// and but the fields chosen by memory that the job sets.
+/// The fields that the search may choose. For a job with a given layout: all, except the exchange and the
+/// fields chosen by memory that the job sets.
 OpenFields open_fields(const ParallelSection& parallel) {
   if (parallel.is_searched()) return parallel.open;
   OpenFields open = searched_fields();
@@ -32,7 +32,7 @@ OpenFields open_fields(const ParallelSection& parallel) {
   return open;
 }
 
-/// `job` with `layout`, and nothing left open.
+/// `job` with `layout` and no open fields.
 JobConfig with_layout(const JobConfig& job, const Layout& layout) {
   JobConfig config = job;
   ParallelSection& parallel = config.parallel;
@@ -56,12 +56,12 @@ int data_ranks(const PlannedJob& job) {
   return job.options.layout.data_ranks(job.num_ranks);
 }
 
-/// Waits for other ranks, exchanges left out.
+/// Time waiting for other ranks, without exchanges.
 double waits_ms(const PlanPrice& price) {
   return price.step_ms - price.exposed_ms - price.compute_ms;
 }
 
-/// The largest loss against the layout before.
+/// The main reason why a layout is slower than the one before.
 std::string why_slower(const PlanPrice& before, const PlanPrice& price) {
   const std::pair<double, const char*> losses[] = {
       {price.compute_ms - before.compute_ms, "computes"},
@@ -81,13 +81,13 @@ std::string describe_layout(const PlannedJob& job) {
       recompute_text(layout), job.options.micro_batch);
 }
 
-/// Of the job's steps with one of the layouts.
+/// Cost of the job's steps with one of the layouts.
 double cost_of(const LayoutsReport& report, std::size_t layout) {
   const auto steps = static_cast<double>(report.configs[layout].train.steps);
   return report.found.best[layout].price.step_ms / 3.6e6 * steps * report.num_ranks * report.price_per_hour;
 }
 
-/// By the job's keys, and the number of data ranks.
+/// The layout's fields by their keys, and the number of data ranks.
 Json layout_json(const PlannedJob& job) {
   Json json = layout_json(job.options.layout);
   json["data"] = data_ranks(job);

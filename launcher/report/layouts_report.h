@@ -14,9 +14,9 @@ namespace trireme {
 struct LayoutsRequest {
   int num_ranks = 1, ranks_per_machine = 1;
   bool varies_micro_batch = false;
-  HostMap hosts = {};            // of every rank; empty: by ranks_per_machine
-  std::int64_t limit_bytes = 0;  // of a rank; 0: parallel.memory_limit, else the device's memory
-  std::size_t most = 10;         // layouts to find
+  HostMap hosts = {};            // of all ranks; empty: by ranks_per_machine
+  std::int64_t limit_bytes = 0;  // per rank; 0: parallel.memory_limit, else the device's memory
+  std::size_t most = 10;         // maximum number of layouts
   TellProgress on_progress = {};
 };
 
@@ -25,17 +25,17 @@ struct LayoutsReport {
   int num_ranks = 1;
   std::int64_t limit_bytes = 0;
   std::int64_t global_batch = 1, micro_batch = 1;  // of the job
-  double price_per_hour = 0;                       // of a device
+  double price_per_hour = 0;                       // per device
   FoundLayouts found;
-  std::vector<JobConfig> configs;  // of found.best: the job with each layout
-  std::vector<std::string> fixed;  // keys of the layout that were kept
+  std::vector<JobConfig> configs;  // the job with each layout of found.best
+  std::vector<std::string> fixed;  // layout keys that were not varied
 };
 
-/// Of a resolved job. What it says of its layout has no effect, but with parallel.layout = "auto", when it is
+/// `job` is resolved. Its layout is ignored, except with parallel.layout = "auto", when the given keys are
 /// kept.
 LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster, const LayoutsRequest& request);
 
-/// Why there is no layout, where none was found.
+/// The reason why no layout was found.
 std::string describe_none(const LayoutsReport& report);
 
 std::string to_text(const LayoutsReport& report);

@@ -12,7 +12,7 @@ namespace {
 // Pixels.
 constexpr double kWidth = 760, kHeight = 420, kLeft = 76, kRight = 24, kTop = 76, kBottom = 56;
 
-// Distinct for colour-blind readers, on light and dark ground.
+// Distinct for colour-blind readers, on light and dark backgrounds.
 constexpr const char* kColours[] = {"#2f6fc0", "#c25a1e", "#1f866a", "#7d62b8"};
 
 constexpr const char* kStyle = R"(<style>
@@ -33,7 +33,7 @@ std::string escape(const std::string& text) {
   return escaped;
 }
 
-/// A step of 1, 2 or 5 times a power of ten that gives about five ticks.
+/// A step of 1, 2 or 5 times a power of ten, for about five ticks.
 double tick_step(double most) {
   const double raw = most / 5, power = std::pow(10.0, std::floor(std::log10(raw)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -82,7 +82,7 @@ class Canvas {
           "<text class=\"soft end\" x=\"{}\" y=\"{:.1f}\">{:.6g}</text>\n",
           kLeft, kWidth - kRight, y, y, kLeft - 8, y + 4, tick * step);
     }
-    double last = -kWidth;  // labels keep their distance
+    double last = -kWidth;  // keeps a distance between labels
     for (const double x : xs_) {
       if (x_at(x) - last < 34) continue;
       last = x_at(x);

@@ -1,4 +1,4 @@
-// Curves as a picture: SVG without scripts, readable in light and dark.
+// Line plots as SVG without scripts, readable in light and dark mode.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace trireme {
 
 struct PlotSeries {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // by ascending x, all above 0
+  std::vector<std::pair<double, double>> points;  // ascending x; all values above 0
 };
 
 struct LinePlot {
@@ -17,8 +17,8 @@ struct LinePlot {
   std::vector<PlotSeries> series;
 };
 
-/// A whole SVG document. The x axis is logarithmic, with a tick at every x of a series; y begins at 0. Points
-/// have their numbers as a tooltip.
+/// A complete SVG document. The x axis is logarithmic with a tick at every x of a series; y begins at 0.
+/// Points show their values as tooltips.
 std::string to_svg(const LinePlot& plot);
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The part of `trireme plan` about the stages of a pipeline.
+// The part of `trireme plan` about pipeline stages.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +10,17 @@
 
 namespace trireme {
 
-/// One chunk of blocks on the ranks of a stage.
+/// A chunk of blocks on the ranks of a stage.
 struct ChunkReport {
   int stage = 0;
-  int first_unit = 0, last_unit = 0;  // both included
+  int first_unit = 0, last_unit = 0;  // inclusive
   std::string first_block, last_block;
-  double time_share = 0;            // of the whole model's
-  std::int64_t peak_bytes = 0;      // of a rank of the stage, with all of its chunks
-  std::int64_t num_parameters = 0;  // a tied one counts where it is declared and where it is copied to
+  double time_share = 0;            // fraction of the whole model's time
+  std::int64_t peak_bytes = 0;      // per rank of the stage, all chunks included
+  std::int64_t num_parameters = 0;  // a tied parameter counts where it is declared and where it is copied
 };
 
-/// In order of the chunks, without `peak_bytes`; `costs` says how much of the time each block takes.
+/// Chunks in order, without `peak_bytes`. `costs`: time of each block.
 std::vector<ChunkReport> make_chunk_reports(const BlockList& blocks, const StageMap& stages,
                                             const std::vector<double>& costs);
 

@@ -1,4 +1,4 @@
-// The hosts of a job's ranks, in words: the map of ranks, and what it means for exchanges.
+// Describes the hosts of a job's ranks: the rank map, and its effect on exchanges.
 #pragma once
 
 #include <string>
@@ -13,17 +13,17 @@ struct Placement {
   HostMap hosts;  // by rank
 };
 
-/// "flat" or "hierarchical": what is done.
+/// "flat" or "hierarchical": the exchange used.
 std::string word_of(const ExchangeChoice& choice);
 
-/// How data ranks exchange, and why not on two levels where they might; empty where one host has all of them
-/// and nobody requested hosts to matter.
+/// Describes how data ranks exchange, and why not on two levels if they could. Empty if all are on one host
+/// and the job did not request hosts to matter.
 std::string describe_exchange(const Placement& placement, Exchange wanted, const ExchangeChoice& choice);
 
-/// Warns, with the bytes of a step, where ranks that share tensor chunks are on several hosts; else empty.
+/// A warning, with the bytes per step, if ranks that share tensor chunks are on several hosts; else empty.
 std::string warn_of_tensor_over_hosts(const Placement& placement, const StepPrediction& prediction);
 
-/// The map rank -> coordinates -> host, a row a host; empty with one host.
+/// The map rank -> coordinates -> host, one row per host; empty with one host.
 std::string describe_hosts(const Placement& placement);
 
 }  // namespace trireme

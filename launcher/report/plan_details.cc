@@ -49,7 +49,7 @@ std::string describe_group(const std::vector<int>& ranks, const StepPrediction& 
 }
 
 std::string_view axis_of(ActionKind kind) {
-  // Blocks send nothing but what tensor ranks add up.
+  // Blocks only send what tensor ranks sum.
   if (computes(kind)) return name(Axis::kTensor);
   switch (traits(kind).scope) {
     case Scope::kRank:  // messages between stages

@@ -1,4 +1,4 @@
-// Details of `trireme plan`: memory and traffic to the byte, and the actions of every rank.
+// Details of `trireme plan`: memory and traffic in bytes, and the actions of every rank.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,27 @@
 
 namespace trireme {
 
-/// All but workspaces, which are measured only.
+/// All categories except workspaces, which are only measured.
 std::vector<MemoryCategory> predicted_categories();
 
-/// Bytes sent by actions of each kind, and by calls of each kind, without those that send nothing.
+/// Bytes sent, by kind of action, and by kind of call; kinds that send nothing are left out.
 std::map<std::string, std::int64_t> sent_by_action(const StepPrediction& prediction);
 std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& prediction);
-/// Likewise by axis of the mesh; "world" for what all ranks exchange.
+/// Bytes sent by mesh axis; "world" for exchanges between all ranks.
 std::map<std::string, std::int64_t> sent_by_axis(const StepPrediction& prediction);
 
-/// checkpoint.partner: bytes in the memory of each host beside its ranks' own, if hosts are alike.
+/// checkpoint.partner: extra bytes in each host's memory, if all hosts are alike.
 struct PartnerMemory {
   std::int64_t kept = 0, while_copying = 0, while_restoring = 0;
 };
-/// Nothing where the job copies nothing.
+/// Null if the job makes no copies.
 std::optional<PartnerMemory> partner_memory(const PlanReport& report);
 
-/// `trireme plan --memory`: every category's bytes, at the peak and at its own, and what is sent by what; of
-/// all ranks, equal ones once, or of one.
+/// `trireme plan --memory`: bytes of each category, at the peak and at the category's own peak, and sent
+/// bytes by source. For one rank, or for all ranks, with equal ones listed once.
 std::string memory_details(const PlanReport& report, std::optional<int> rank = std::nullopt);
 
-/// `trireme plan --actions`: every action of all ranks, equal plans once, or of one.
+/// `trireme plan --actions`: every action of one rank, or of all ranks, with equal plans listed once.
 std::string action_details(const PlanReport& report, std::optional<int> rank = std::nullopt);
 
 }  // namespace trireme

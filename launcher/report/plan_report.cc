@@ -20,7 +20,7 @@ std::vector<AccumulationReport> other_accumulations(const PlanReport& report,
                                                     const std::shared_ptr<const BlockList>& blocks,
                                                     EngineOptions options, int rank) {
   options.planning = Planning::kOwnRank;
-  OpenFields open;  // those that make a difference
+  OpenFields open;  // fields that make a difference
   if (has_gradients_to_keep(options, report.num_ranks)) open.insert("accumulate_unsharded");
   if (has_parameters_to_keep(options, report.num_ranks)) open.insert("keep_gathered");
   std::vector<AccumulationReport> others;
@@ -42,7 +42,7 @@ std::int64_t peak_of_stage(const PlanReport& report, int stage) {
   return peak;
 }
 
-/// The times of the blocks on one micro-batch, forward and backward, in any unit.
+/// The times of the blocks for one micro-batch, forward and backward, in any unit.
 std::vector<BlockTime> block_times_of(const JobConfig& config, const BlockList& blocks,
                                       const BlockProfile* profile) {
   if (profile != nullptr) return profile->blocks;
@@ -85,7 +85,7 @@ PlanReport make_plan_report(const JobConfig& given, int num_ranks, int ranks_per
   if (ranks_per_machine > 0) config.parallel.hosts = hosts_of(num_ranks, ranks_per_machine);
   config = with_accumulation(config, blocks, num_ranks, limit);
   const PlannedJob job = planned_job(config, blocks, num_ranks);
-  const auto engine = engine_on_meta(job);  // plans, validates
+  const auto engine = engine_on_meta(job);  // plans and validates
   PlanReport report{.config = config,
                     .num_ranks = num_ranks,
                     .num_parameters = engine->layout().num_parameters,

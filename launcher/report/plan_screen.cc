@@ -1,5 +1,5 @@
-// The first screen of `trireme plan`: what a person wants to know before a run, at most some thirty lines of
-// at most a hundred characters. Details are in plan_details.h.
+// The first screen of `trireme plan`: what a person needs before a run, at most about thirty lines of a
+// hundred characters. Details are in plan_details.h.
 #include <fmt/core.h>
 
 #include <map>
@@ -57,7 +57,7 @@ std::string describe_layout(const PlanReport& report) {
   return text;
 }
 
-/// The map rank -> coordinates, where ranks share samples.
+/// The map rank -> coordinates, if ranks share samples.
 std::string describe_ranks(const Mesh& mesh) {
   const int tensor = mesh.size(Axis::kTensor);
   if (tensor == 1) return "";
@@ -79,7 +79,7 @@ std::string describe_step(const PlanReport& report) {
                      batch.data_ranks > 1 ? " on each data rank" : "");
 }
 
-/// "0-4, 9" and, of one chunk, the names of its first and last block.
+/// "0-4, 9"; for a single chunk also the names of its first and last block.
 std::string describe_blocks(const std::vector<const ChunkReport*>& chunks) {
   std::string text;
   for (const ChunkReport* c : chunks) {
@@ -122,7 +122,7 @@ std::string describe_stages(const PlanReport& report) {
          (report.cut_note.empty() ? "" : wrapped(report.cut_note));
 }
 
-/// Ranks that need the same are a row: called by their stage where each stage has one.
+/// One row for each group of ranks with equal needs, named by stage if each stage has one group.
 std::string describe_memory(const PlanReport& report) {
   const bool by_stage =
       !report.chunks.empty() &&
@@ -145,7 +145,7 @@ std::string describe_memory(const PlanReport& report) {
          to_text(rows, {.num_kept = 6});
 }
 
-/// What is known of workspaces on cuda: attention's, and that of products and convolutions.
+/// The predictable part of workspaces on CUDA: for attention, products and convolutions.
 std::string describe_workspace(const PlanReport& report) {
   std::int64_t most = 0, with_it = 0;
   for (const RankGroupReport& group : report.groups) {

@@ -6,18 +6,10 @@
 #include <vector>
 
 #include "launcher/cluster/cluster_file.h"
-#include "launcher/config/config_keys.h"
 #include "launcher/report/text_table.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
-
-bool is_about_job(const Error& error) {
-  const std::string_view text = error.what();
-  const auto names_key = [&](const std::string& section) { return text.starts_with(section + "."); };
-  return text.find("EngineOptions::") != std::string_view::npos ||
-         std::ranges::any_of(config_sections(), names_key);
-}
 
 ClusterChoice read_cluster_choice(const std::string& file, const std::string& device,
                                   const RankPlace& place) {
@@ -27,7 +19,7 @@ ClusterChoice read_cluster_choice(const std::string& file, const std::string& de
 ClusterChoice with_device(ClusterChoice choice, const RankPlace& place) {
   const std::string& file = choice.file;
   if (!choice.device.empty()) {
-    priced_on(choice, [&] { return choice.ranks_device().name; });  // refuses an unknown one
+    priced_on(choice, [&] { return choice.ranks_device().name; });  // throws for an unknown device
     return choice;
   }
   const int ranks = std::min(place.num_ranks, choice.cluster.ranks_per_node);

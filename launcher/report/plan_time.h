@@ -1,4 +1,4 @@
-// The part of `trireme plan --cluster` about time: a job's step on a cluster that a file describes.
+// The time in `trireme plan --cluster`: a job's step on a cluster described by a file.
 #pragma once
 
 #include <fmt/core.h>
@@ -14,7 +14,7 @@
 
 namespace trireme {
 
-/// A cluster's file, and the device of it that the ranks have.
+/// A cluster file, and the ranks' device in it.
 struct ClusterChoice {
   Cluster cluster;
   std::string file, device;
@@ -23,45 +23,41 @@ struct ClusterChoice {
 };
 
 struct RankPlace {
-  int threads = 1;                     // of a rank
-  int num_ranks = 1;                   // of the job
+  int threads = 1;                     // per rank
+  int num_ranks = 1;                   // in the job
   const char* chosen_by = "--device";  // for messages
 };
 
-/// Reads the file. `device` names one of its devices; empty: the only one, or the only one that was measured
-/// for such ranks; for their number before one for any number. Throws Error(kInvalidInput) that lists the
-/// devices.
+/// Reads the file. `device` names one of its devices. Empty selects the only device, or the only one measured
+/// for such ranks; a device for their number wins over one for any number. Throws Error(kInvalidInput) with
+/// the list of devices.
 ClusterChoice read_cluster_choice(const std::string& file, const std::string& device, const RankPlace& place);
 
-/// The same of a cluster that was read, with the name or "" in `choice.device`.
+/// The same for a cluster already read, with the device's name or "" in `choice.device`.
 ClusterChoice with_device(ClusterChoice choice, const RankPlace& place);
 
-/// The cluster with the device that so many ranks have.
+/// The cluster with the device for a number of ranks.
 using ClusterOfRanks = std::function<ClusterChoice(int num_ranks)>;
 
-/// True of an engine's refusal, which names an option of the job, and of one that names a key of it.
-bool is_about_job(const Error& error);
-
-/// What `price` returns; an Error(kInvalidInput) of it names the file, if it is about the description.
+/// Returns `price()`. A ClusterError gets the file's name.
 template <class Price>
 auto priced_on(const ClusterChoice& choice, const Price& price) {
   try {
     return price();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kInvalidInput || is_about_job(error)) throw;
+  } catch (const ClusterError& error) {
     throw error.saying(fmt::format("{}: {}", choice.file, error.what()));
   }
 }
 
-/// The device's memory as a rank's limit. None of it is lost to a context, of which the file says nothing.
+/// The device's memory as a rank's limit. No context is subtracted, because the file does not describe one.
 MeasuredCard card_of(const ClusterChoice& choice);
 
 struct PlanTime {
   std::string cluster, device;
   PlanPrice price;
-  double samples_per_s = 0, tokens_per_s = 0;  // of all ranks; 0 tokens: samples have none
-  std::int64_t steps = 0;                      // of the job
-  double hours = 0, cost = 0;  // of all of them, steps alone; the cost by price_per_hour, 0: not known
+  double samples_per_s = 0, tokens_per_s = 0;  // over all ranks; 0 tokens: samples have no tokens
+  std::int64_t steps = 0;                      // in the job
+  double hours = 0, cost = 0;  // for all steps, without interruptions; cost by price_per_hour, 0: unknown
 };
 
 PlanTime plan_time(const JobConfig& config, const PlannedJob& job, const StepPlan& plan,

@@ -1,4 +1,4 @@
-// The picture of a plan: `trireme plan --timeline`.
+// The timeline of a plan: `trireme plan --timeline`.
 #pragma once
 
 #include <filesystem>
@@ -10,17 +10,17 @@
 
 namespace trireme {
 
-/// Throws Error(kInvalidInput) unless `file` is called something.svg or something.json.
+/// Throws Error(kInvalidInput) unless `file` ends in .svg or .json.
 void check_timeline_name(const std::filesystem::path& file);
 
-/// The step of all ranks with the times of `profile`, and sends that take `send_ms`.
+/// Simulates the step of all ranks with the times of `profile`; a send takes `send_ms`.
 Timeline plan_timeline(const PlanReport& report, const BlockProfile& profile, double send_ms);
 
 /// "block times on cpu, 2 thread(s), fp32, micro-batches of 4".
 std::string describe_source(const BlockProfile& profile);
 
-/// Writes a picture (.svg) or a trace-event file (.json), whole or not at all; the picture names the source
-/// of its times.
+/// Writes an SVG image (.svg) or a trace-event file (.json), atomically. The image names the source of its
+/// times.
 void write_timeline(const std::filesystem::path& file, const Timeline& timeline, const PlanReport& report,
                     const std::string& source);
 

@@ -9,13 +9,12 @@
 
 namespace trireme {
 
-/// "mean 4.1 %, median 2.9 %, worst 31.0 % of 200 runs": of absolute values. `errors` are predicted /
-/// measured
-/// - 1; "no run" where there are none.
+/// "mean 4.1 %, median 2.9 %, worst 31.0 % of 200 runs", of absolute values. `errors` are predicted /
+/// measured - 1. "no run" if there are none.
 std::string error_summary(std::span<const double> errors);
 
-/// Errors by model, size of the cluster, device, precision and layout, and the worst runs. `errors` has one
-/// for each of `runs`, whose rows are `lines`.
+/// Errors by model, cluster size, device, precision and layout, and the worst runs. `errors` and `lines`
+/// (rows of the file) have one element per run.
 std::string error_tables(std::span<const TrainingRun> runs, std::span<const double> errors,
                          std::span<const std::string> lines);
 

@@ -1,4 +1,4 @@
-// What a forecast that takes long is at, on stderr.
+// Progress messages of long forecasts, on stderr.
 #pragma once
 
 #include <functional>
@@ -6,10 +6,10 @@
 
 namespace trireme {
 
-/// Called often, with what is being done; empty: nobody wants to know.
+/// Called often with the current activity. An empty function disables progress.
 using TellProgress = std::function<void(const std::string& what)>;
 
-/// Prints a line every ten seconds: what ends sooner says nothing. Copies count the seconds together.
+/// Prints one line every ten seconds; shorter work prints nothing. Copies share the timer.
 TellProgress progress_lines();
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// The memory of a step, of the rank that takes most.
+// Memory of a step, on the rank with the largest peak.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct RankMemory {
   MemoryCounts peak;            // each category's own peak
 };
 
-/// The one with the largest peak_bytes, the first among equals. `ranks` is not empty.
+/// The element with the largest peak_bytes, the first on ties. `ranks` must not be empty.
 inline const RankMemory& largest(std::span<const RankMemory> ranks) {
   return *std::ranges::max_element(ranks, {}, &RankMemory::peak_bytes);
 }

@@ -17,7 +17,7 @@ std::string number(double value) {
   return value == 0 ? "-" : fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0);
 }
 
-/// Megabytes, as the rates on paper count them; GFLOP; microseconds by card.
+/// Megabytes (1e6), as in published rates; GFLOP; microseconds per card.
 std::vector<std::string> cost_cells(const OpCost& cost, const auto& seconds_on) {
   std::vector<std::string> cells{number(cost.bytes * 1e-6), number(cost.operations * 1e-9)};
   for (const CardRates& card : kCards) cells.push_back(number(seconds_on(card) * 1e6));
@@ -117,7 +117,7 @@ std::string_view pass_name(TimeSpent spent) {
 
 RooflineReport make_roofline_report(const JobConfig& config) {
   const ModelFamily& family = family_of(config.model);
-  batch_layout(config, 1);  // refuses what one rank cannot be given
+  batch_layout(config, 1);  // throws if one rank cannot run the batch
   const PlannedJob job = planned_job(config, build_blocks(config.model), 1);
   const TrainSection& train = config.train;
   return {.job = fmt::format("{}: {}; {}; {} samples a step, micro-batches of {}", config.model.name,

@@ -37,7 +37,7 @@ bool fits(const std::optional<ForeseenStep>& step) {
   return step && step->fits();
 }
 
-/// A line for each number of ranks that has no layout, and why.
+/// One line for each number of ranks without a layout, with the reason.
 std::string refusals(const ScaleReport& report) {
   std::string text;
   const auto add = [&](const ScaleRow& row, const char* kind, const std::string& why) {
@@ -72,7 +72,7 @@ ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, in
       return std::nullopt;
     }
   };
-  int first_ranks = 0;  // with a layout
+  int first_ranks = 0;  // first number of ranks with a layout
   double strong_at_first = 0, weak_at_first = 0;
   for (const int ranks : doublings(first, last)) {
     ScaleRow row{.num_ranks = ranks};

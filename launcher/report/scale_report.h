@@ -1,4 +1,4 @@
-// How a job scales over ranks of a described cluster: `trireme plan --scale`.
+// Scaling of a job over ranks of a described cluster: `trireme plan --scale`.
 #pragma once
 
 #include <optional>
@@ -14,25 +14,25 @@ namespace trireme {
 
 struct ScaleRow {
   int num_ranks = 1;
-  /// The job's global batch on all numbers of ranks; and a batch that grows with them. None: refused.
+  /// Strong scaling keeps the job's global batch; weak scaling grows it with the ranks. Null: refused.
   std::optional<ForeseenStep> strong, weak;
-  std::string strong_refusal, weak_refusal;           // why
-  double strong_efficiency = 0, weak_efficiency = 0;  // samples/s of a rank over those of the first row
+  std::string strong_refusal, weak_refusal;           // the reasons
+  double strong_efficiency = 0, weak_efficiency = 0;  // samples/s per rank, relative to the first row
 };
 
 struct ScaleReport {
-  std::string cluster, device;  // devices, where numbers of ranks have others: "a, b"
+  std::string cluster, device;  // several, if numbers of ranks use different devices: "a, b"
   std::int64_t global_batch = 0, first_weak_batch = 0;
   std::set<std::string> devices;
   std::vector<ScaleRow> rows;
 
-  /// Whether any of them fits into memory.
+  /// True if any row fits in memory.
   bool fits_anywhere() const;
 };
 
-/// Of a resolved job, at `first` ranks and every doubling up to `last`. Tensor and pipeline ranks stay as the
-/// job has them; data ranks grow. The weak batch is the job's at its first number of ranks. Throws
-/// Error(kInvalidInput) where no number of ranks has a layout.
+/// `job` is resolved. Evaluates `first` ranks and every doubling up to `last`. Tensor and pipeline ranks stay
+/// the job's; data ranks grow. The weak batch is the job's at its first number of ranks. Throws
+/// Error(kInvalidInput) if no number of ranks has a layout.
 ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, int first, int last,
                       const TellProgress& on_progress = {});
 

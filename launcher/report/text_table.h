@@ -1,4 +1,4 @@
-// Tables and paragraphs for a terminal.
+// Formats tables and paragraphs for a terminal.
 #pragma once
 
 #include <cstddef>
@@ -8,26 +8,26 @@
 
 namespace trireme {
 
-/// Rows of equally many cells; the first row is the header.
+/// All rows have the same number of cells; the first row is the header.
 using TextRows = std::vector<std::vector<std::string>>;
 
-/// A line a row, indented by two spaces: the first `num_left` columns begin at one place, the others end at
-/// one. Columns from `num_kept` on whose cells below the header are all "-" are left out. Of more than
-/// `most_rows` rows the ones in the middle are left out, and their number stands in their place.
+/// One line per row, indented by two spaces. The first `num_left` columns are left-aligned, the others
+/// right-aligned. Columns from `num_kept` on are omitted if all their cells below the header are "-". Beyond
+/// `most_rows`, the middle rows are replaced by their number.
 struct TableShape {
   std::size_t num_left = 1, num_kept = 1;
   std::size_t most_rows = 16;  // without the header
 };
 std::string to_text(TextRows rows, const TableShape& shape);
 
-/// The words of `text` on lines of at most `width` characters where they can be broken, the second and later
-/// ones indented by two spaces; with a newline at the end.
+/// Wraps `text` at `width` characters if possible. Lines after the first are indented by two spaces. Ends
+/// with a newline.
 std::string wrapped(const std::string& text, std::size_t width = 100);
 
-/// Three digits: "12.8 MiB", "64 B"; "-" for none.
+/// Three significant digits: "12.8 MiB", "64 B"; "-" for 0.
 std::string short_bytes(std::int64_t bytes);
 
-/// "25.6 M"; below 10,000 exact.
+/// "25.6 M"; exact below 10,000.
 std::string short_count(std::int64_t count);
 
 }  // namespace trireme

@@ -11,16 +11,16 @@ namespace {
 
 // Pixels.
 constexpr double kLeft = 72, kRight = 24, kTop = 64;
-constexpr double kBar = 26, kLane = 6, kGap = 8;  // of a row: boxes, communication below them, space below
+constexpr double kBar = 26, kLane = 6, kGap = 8;  // per row: boxes, communication lane, gap
 constexpr double kMinPlot = 640, kMaxPlot = 3600;
-constexpr double kBoxWidth = 18;  // that a typical box should have
-constexpr double kDigit = 6.2;    // width of one in a box
+constexpr double kBoxWidth = 18;  // target width of a typical box
+constexpr double kDigit = 6.2;    // width of a digit in a box
 
 struct Rgb {
   int r, g, b;
 };
 
-// Distinct for colour-blind readers too; white text is readable on all of them, in every shade.
+// Distinct for colour-blind readers; white text is readable on every shade.
 Rgb colour_of(TimeSpent spent) {
   switch (spent) {
     case TimeSpent::kForward:
@@ -59,7 +59,7 @@ std::string escape(const std::string& text) {
   return escaped;
 }
 
-// A step of 1, 2 or 5 times a power of ten that gives about `count` ticks.
+// A step of 1, 2 or 5 times a power of ten, for about `count` ticks.
 double tick_step(double duration, double count) {
   const double raw = duration / count, power = std::pow(10.0, std::floor(std::log10(raw)));
   for (const double factor : {1.0, 2.0, 5.0}) {
@@ -68,7 +68,7 @@ double tick_step(double duration, double count) {
   return 10.0 * power;
 }
 
-// Numbers and colours of text and ground follow the reader's scheme; without one they are the light ones.
+// Colours of text and background follow the reader's scheme; light by default.
 constexpr const char* kStyle = R"(<style>
 svg { color-scheme: light dark; font-family: system-ui, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif; font-size: 12px }
 .ground { fill: #ffffff } .ink { fill: #1c2128 } .soft { fill: #59636e } .bubble { fill: #e6eaef }
@@ -131,7 +131,7 @@ class Picture {
     const bool lane = span.spent == TimeSpent::kExchange;
     const double x = x_of(span.start_ms), y = y_of(span.rank) + (lane ? kBar + 2 : 0);
     const double width = x_of(span.end_ms) - x,
-                 seam = width > 3 ? 0.8 : 0;  // so that neighbours stay separate
+                 seam = width > 3 ? 0.8 : 0;  // keeps neighbours visually separate
     svg_ += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"{}\" fill=\"{}\"><title>{}, "
         "{:.2f} to {:.2f} ms</title></rect>\n",
@@ -156,7 +156,7 @@ class Picture {
     }
   }
 
-  // Returns the y of its last line.
+  // Returns the y coordinate of its last line.
   double legend(double y) {
     double x = kLeft;
     const auto entry = [&](const std::string& swatch, const std::string& label) {
@@ -181,7 +181,7 @@ class Picture {
   const Timeline& timeline_;
   const double start_, duration_;
   double row_ = 0.0, plot_ = 0.0;
-  std::set<TimeSpent> shown_;  // that occur
+  std::set<TimeSpent> shown_;  // kinds that occur
   bool has_chunks_ = false;
   std::string svg_;
 };

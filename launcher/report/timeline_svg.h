@@ -1,4 +1,4 @@
-// A timeline as a picture: ranks by time, in SVG without scripts.
+// A timeline as SVG without scripts: ranks over time.
 #pragma once
 
 #include <string>
@@ -7,9 +7,10 @@
 
 namespace trireme {
 
-/// A whole SVG document: a row a rank, a box a span with its micro-batch, communication in a thin lane below,
-/// gaps in the colour of the bubble; legend, time axis in ms, and the bubble's share as text. Boxes carry
-/// their label as a tooltip. Readable in light and dark; on paper, light. `title` and `note` are plain text.
+/// A complete SVG document: one row per rank, one box per span with its micro-batch, communication in a thin
+/// lane below, gaps in the colour of the bubble. Has a legend, a time axis in ms, and the bubble's share as
+/// text. Boxes have tooltips. Readable in light and dark mode; prints light. `title` and `note` are plain
+/// text.
 std::string to_svg(const Timeline& timeline, const std::string& title, const std::string& note);
 
 }  // namespace trireme

@@ -32,7 +32,7 @@ Json complete_event(const TimelineSpan& span, Thread thread) {
 
 std::string to_chrome_trace(const Timeline& timeline) {
   Json events = Json::array();
-  std::set<std::pair<int, Thread>> threads;  // with the rank in front
+  std::set<std::pair<int, Thread>> threads;  // (rank, thread)
   const auto add = [&](const TimelineSpan& span, Thread thread) {
     threads.insert({span.rank, thread});
     events.push_back(complete_event(span, thread));

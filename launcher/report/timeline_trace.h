@@ -1,4 +1,4 @@
-// A timeline in Chrome's trace-event format, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
+// A timeline in Chrome's trace-event format, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace trireme {
 
-/// A JSON document: a process a rank with the threads "compute" and "communication", and of a device that
-/// runs behind its host "host (enqueues)"; a complete event a span, times in microseconds.
+/// A JSON document. Each rank is a process with the threads "compute" and "communication", and for an
+/// asynchronous device "host (enqueues)". Each span is a complete event; times are in microseconds.
 std::string to_chrome_trace(const Timeline& timeline);
 
 }  // namespace trireme

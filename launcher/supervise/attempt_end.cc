@@ -29,7 +29,8 @@ std::int64_t last_step(const std::filesystem::path& metrics) {
   std::int64_t step = 0;
   for (std::string line; std::getline(file, line) && !file.eof();) {
     const auto parsed = parse_small_json(line);
-    if (!parsed.is_object() || !parsed.contains("step")) continue;  // the end of a line that began before
+    // The remainder of a line that began before the tail.
+    if (!parsed.is_object() || !parsed.contains("step")) continue;
     if (parsed["step"].is_number_integer()) step = parsed["step"];
   }
   return step;
@@ -55,7 +56,8 @@ void AttemptEnd::announce(const RunRecord& failure) {
   say(fmt::format("attempt {} fails: {}", attempt_.number, text));
 }
 
-// The supervisor's own verdict, else the first that ranks recorded, unless others know the culprit.
+// The supervisor's own verdict wins, then a recorded failure with a known culprit, then the first failure
+// announced.
 std::optional<RunRecord> AttemptEnd::failure() const {
   if (announced_ && (announced_->reporter < 0 || announced_->has_culprit())) return announced_;
   const auto recorded = records_.failure();
@@ -94,11 +96,11 @@ Attempt::End AttemptEnd::conclude(int exit_code, const std::filesystem::path& lo
     }
   }
   const bool failed = code != ExitCode::kDone && code != ExitCode::kBadInput && code != ExitCode::kStopped;
-  // A full disk strikes every host alike, and hosts are asked through files there.
+  // A full disk affects every host alike, and the probes of hosts need its files.
   if (!failed || is_stopping || hosts_ == nullptr || is_disk_failure(end.system_error)) return end;
   try {
     end.host = host_to_blame(evidence);
-  } catch (const Error&) {  // the host file is gone: the next attempt reports that
+  } catch (const Error&) {  // the host file is gone; the next attempt reports that
     return end;
   }
   if (end.host.empty()) return end;
@@ -111,13 +113,13 @@ Attempt::End AttemptEnd::conclude(int exit_code, const std::filesystem::path& lo
 }
 
 std::string AttemptEnd::host_to_blame(const EndEvidence& found) {
-  if (hosts_->num_hosts() < 2) return "";  // there is nothing to choose
+  if (hosts_->num_hosts() < 2) return "";  // no other host could be chosen
   EndEvidence evidence = found;
   evidence.rank_hosts = records_.rank_hosts();
   evidence.names = hosts_->names();
   const std::string culprit = culprit_host(evidence);
   const std::string before = hosts_->describe_missing();
-  // It is known to be silent, and asked again while the next attempt runs.
+  // The host is known to be silent; it is probed again while the next attempt runs.
   if (!culprit.empty() && !evidence.mpirun.lost_host.empty())
     hosts_->lose(culprit, "mpirun has lost the connection to it");
   else if (!culprit.empty() && evidence.failure && evidence.failure->blames_silent_host())
@@ -129,7 +131,7 @@ std::string AttemptEnd::host_to_blame(const EndEvidence& found) {
     say("hosts that cannot be used:" + missing);
   }
   if (!culprit.empty()) return culprit;
-  // No record names a host that fell silent as a whole.
+  // A host that went silent as a whole may be named in no record.
   for (const std::string& name : attempt_.hosts) {
     if (hosts_->is_missing(name)) return name;
   }

@@ -1,4 +1,4 @@
-// Finds what ended an attempt and which host is at fault: while mpirun still ends the job, and once it has.
+// Finds what ended an attempt and which host is at fault: both while mpirun is ending the job and afterwards.
 #pragma once
 
 #include <filesystem>
@@ -20,16 +20,16 @@ class AttemptEnd {
   AttemptEnd(const Attempt& attempt, OutputFolder out, History& history, HostPool* hosts);
 
   AttemptRecords& records() { return records_; }
-  /// Announces the first failure that ranks have recorded.
+  /// Announces the first failure in the ranks' records.
   void look();
-  /// Announces a failure that the supervisor saw, once the first time.
+  /// Announces a failure that the supervisor saw. Only the first one is announced.
   void announce(const RunRecord& failure);
   /// True once a failure was announced.
   bool is_announced() const { return announced_.has_value(); }
   bool blames_silent_host() const { return announced_ && announced_->blames_silent_host(); }
 
-  /// The end of the attempt, whose processes are gone. `log`: its output. `is_stopping`: the user has told
-  /// the supervisor to stop; no host is blamed then.
+  /// Describes the end of the attempt. Call when its processes are gone. `log`: the attempt's output.
+  /// `is_stopping`: the user stopped the supervisor; then no host is blamed.
   Attempt::End conclude(int exit_code, const std::filesystem::path& log, bool is_stopping);
 
  private:
@@ -45,7 +45,7 @@ class AttemptEnd {
   std::optional<RunRecord> announced_;
 };
 
-/// The step of the last whole line of metrics.jsonl; 0 where there is none.
+/// The step of the last whole line of metrics.jsonl; 0 if there is none.
 std::int64_t last_step(const std::filesystem::path& metrics);
 
 }  // namespace trireme

@@ -1,6 +1,6 @@
-// Folders on the supervisor's host for the files that mpirun and the ranks of one attempt make outside of the
-// output folder: mpirun's session, and the memory that ranks share (vader_segment.*). Killed processes leave
-// them behind, under names that do not show the job.
+// Folders on the supervisor's host for the files that mpirun and the ranks of one attempt create outside the
+// output folder: mpirun's session and shared memory (vader_segment.*). Killed processes leave such files
+// behind, under names that do not identify the job.
 #pragma once
 
 #include <filesystem>
@@ -11,16 +11,16 @@ namespace trireme {
 
 class AttemptFolder {
  public:
-  /// `tag`: of the attempt, see job_process.h. Makes nothing.
+  /// `tag`: the attempt's tag, see job_process.h. Creates nothing.
   explicit AttemptFolder(const std::string& tag);
 
-  /// Makes the folders, below /tmp/trireme-UID and /dev/shm/trireme-UID ([Note: private folders]), and
-  /// returns the options by which mpirun uses them. `options`: those that mpirun gets anyway, which have
-  /// priority. A folder that cannot be made is left out, with a warning. For jobs of
-  /// this host alone: mpirun would look for the same folders on others.
+  /// Creates the folders below /tmp/trireme-UID and /dev/shm/trireme-UID ([Note: private folders]). Returns
+  /// the mpirun options that select them. `options`: the user's mpirun options, which have priority. A folder
+  /// that cannot be created is left out with a warning. Only for jobs on this host: mpirun would expect the
+  /// same folders on other hosts.
   std::vector<std::string> make(const std::vector<std::string>& options) const;
 
-  /// Removes them with everything in them. To be called when all processes of the attempt have ended.
+  /// Removes the folders with their contents. Call after all processes of the attempt have ended.
   void remove() const noexcept;
 
  private:

@@ -1,5 +1,4 @@
-// The records of an attempt, as its ranks write them: in files that this host sees, and in lines of their
-// output.
+// The records of an attempt's ranks: read from files on this host, and from lines of the job's output.
 #pragma once
 
 #include <filesystem>
@@ -16,24 +15,24 @@ namespace trireme {
 
 class AttemptRecords {
  public:
-  /// `tag`: of the attempt, see job_process.h.
+  /// `tag`: the attempt's tag, see job_process.h.
   AttemptRecords(const std::filesystem::path& out, const std::string& tag)
       : folders_(record_folders(out, tag)) {}
 
-  /// Reads the files that are new. Costs a look into two folders.
+  /// Reads new files; lists two folders.
   void look();
-  /// True for a line that holds a record, which is taken.
+  /// Stores the record if `line` holds one, and returns true.
   bool take(std::string_view line);
   void add(RunRecord record) { records_.push_back(std::move(record)); }
 
-  /// The earliest failure that has a culprit, else the earliest one; nothing without any.
+  /// The earliest failure with a culprit, else the earliest failure; null if there is none.
   std::optional<RunRecord> failure() const;
-  /// The resume from a checkpoint; nothing where the job began at step 0.
+  /// The record of the resume from a checkpoint; null if the job began at step 0.
   std::optional<RunRecord> resumed() const { return first(RunRecord::Event::kResumed); }
-  /// Host names by rank; empty where the ranks have not joined.
+  /// Host names by rank; empty if the ranks never joined.
   std::vector<std::string> rank_hosts() const;
 
-  /// Removes the folder on this host that is outside of the output folder.
+  /// Removes the host's folder of records outside the output folder.
   void remove_host_folder() const noexcept;
 
  private:

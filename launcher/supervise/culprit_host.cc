@@ -10,12 +10,12 @@
 namespace trireme {
 namespace {
 
-/// Without its domain, as mpirun has it by default; an address as it is.
+/// The name without its domain, as mpirun prints it by default; an address is unchanged.
 std::string short_name(const std::string& host) {
   return host.find_first_not_of("0123456789.") == std::string::npos ? host : host.substr(0, host.find('.'));
 }
 
-/// The only name of the file for which `matches(own, name)` holds; empty: none, or several.
+/// The only name in the file for which `matches(own, name)` is true; empty if there is none or more than one.
 template <class Matches>
 std::string only_name(const EndEvidence& evidence, Matches matches) {
   std::string found;
@@ -27,7 +27,7 @@ std::string only_name(const EndEvidence& evidence, Matches matches) {
   return found;
 }
 
-/// The whole name goes before what the host calls itself, and both before the part of them that mpirun shows.
+/// Prefers a match of the whole name, then of the host's own name, then of the short name that mpirun prints.
 std::string name_in_file(const EndEvidence& evidence, const std::string& host) {
   if (host.empty()) return "";
   const auto is_name = [&](const auto&, const auto& name) { return host == name; };

@@ -11,22 +11,22 @@
 
 namespace trireme {
 
-/// All that is known about the end of an attempt.
+/// The evidence about the end of an attempt.
 struct EndEvidence {
-  std::optional<RunRecord> failure;  // nothing: no rank wrote a record
+  std::optional<RunRecord> failure;  // null: no rank wrote a record
   MpirunWords mpirun;
-  std::vector<std::string> rank_hosts = {};  // by rank, as the hosts call themselves; empty: not known
-  /// Names of the host file, by what the hosts call themselves, which may be one name for several.
+  std::vector<std::string> rank_hosts = {};  // by rank, as the hosts name themselves; empty: unknown
+  /// Maps a host's own name to its name in the host file. Several hosts may have one own name.
   std::multimap<std::string, std::string> names = {};
 };
 
-/// A name of the host file: of the host that mpirun lost, else of one that is silent, else of the rank at
-/// fault. Without a record it is the rank that mpirun names, or the host named there. Empty where nobody is
-/// at fault, and for a name that several hosts have.
+/// The host at fault, as named in the host file. In this order: the host that mpirun lost, a silent host, the
+/// host of the rank at fault. Without a record, the rank or the host that mpirun names. Empty if none is at
+/// fault, or if the name fits several hosts.
 std::string culprit_host(const EndEvidence& evidence);
 
-/// Says what ended the attempt: the failure, else mpirun's words. A host that mpirun lost is added, unless
-/// ranks named a silent one.
+/// Describes the end of the attempt: the failure, else mpirun's message. Adds the host that mpirun lost,
+/// unless the failure names a silent host.
 std::string describe_end(const EndEvidence& evidence);
 
 /// "host node1: rank 1 (process 12) died in ...", with keys in place of fields.

@@ -17,7 +17,7 @@ bool is_failure(const Attempt& attempt) {
   return code != static_cast<int>(ExitCode::kDone) && code != static_cast<int>(ExitCode::kStopped);
 }
 
-// The disk may have room for the probe before a restart, and none for a checkpoint.
+// The disk may have room for the probe before a restart and yet not for a checkpoint.
 bool failed_by_disk(const Attempt& attempt) {
   return is_failure(attempt) && is_disk_failure(attempt.end->system_error);
 }
@@ -37,7 +37,7 @@ int num_failures_in_a_row(const std::vector<Attempt>& attempts) {
   int number = 0;
   std::optional<std::int64_t> step;  // of the last attempt that has an end
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
-    // An attempt whose supervisor died says nothing of the step, for or against.
+    // An attempt whose supervisor died is no evidence about the step.
     if (!attempt->end || failed_by_disk(*attempt)) continue;
     if (!is_failure(*attempt) || attempt->end->step != step.value_or(attempt->end->step)) break;
     step = attempt->end->step;

@@ -1,4 +1,4 @@
-// What follows from the end of an attempt: pure reasoning over the history.
+// Decides what follows the end of an attempt: a pure function of the history.
 #pragma once
 
 #include <chrono>
@@ -20,19 +20,19 @@ struct Decision {
 
 struct RestartLimits {
   int max_restarts = 20;
-  bool stop_requested = false;  // by the user, of the supervisor
+  bool stop_requested = false;  // the user stopped the supervisor
 };
 
-/// A step at which so many attempts in a row end is not tried again.
+/// The supervisor gives up after this many consecutive failures at one step.
 constexpr int kSameStepLimit = 3;
 
-/// Attempts in a row, up to the last, that ended with a failure in the step of the last one. A full or
-/// failing disk says nothing of the step: those attempts are not counted.
+/// The number of consecutive failures, up to the last attempt, in the step where the last one failed. Disk
+/// failures are not counted, because they do not depend on the step.
 int num_failures_in_a_row(const std::vector<Attempt>& attempts);
 
-/// `attempts`: at least one, the last with its end. The delay is half a second, doubled for each failure in a
-/// row at one step; none after an early stop (exit code 75), which is no failure. After attempts in a row
-/// that ended because of the disk it is 1 s, doubled for each of them up to a minute.
+/// `attempts`: at least one; the last has ended. The delay before a restart is 0.5 s, doubled for each
+/// consecutive failure at one step. It is 0 after an early stop (exit code 75), which is no failure. After
+/// consecutive disk failures it is 1 s, doubled for each up to one minute.
 Decision decide(const std::vector<Attempt>& attempts, const RestartLimits& limits);
 
 }  // namespace trireme

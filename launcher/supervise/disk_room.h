@@ -1,13 +1,14 @@
-// Whether the disk of an output folder has room for the next checkpoint.
+// Checks that the disk of an output folder has room for the next checkpoint.
 #pragma once
 
 #include <filesystem>
 
 namespace trireme {
 
-/// `checkpoints`: a run's folder of them. Throws Error(kRuntime) if less is free than the newest checkpoint
-/// there takes. Hidden folders of dead writers count as free, as the next checkpoint removes them. Passes
-/// where there is no checkpoint, or the file system does not say what is free. Quotas are not seen.
+/// `checkpoints`: the run's checkpoint folder. Throws Error(kRuntime) if the free space is smaller than the
+/// newest checkpoint. Hidden folders of dead writers count as free, because the next checkpoint removes them.
+/// Passes if there is no checkpoint, or the file system does not report its free space. Quotas are not
+/// checked.
 void check_room_for_checkpoint(const std::filesystem::path& checkpoints);
 
 }  // namespace trireme

@@ -19,7 +19,7 @@ double seconds(milliseconds time) {
 
 }  // namespace
 
-// Pauses of 1, 2, 4 ... s: as long as all before, and one second.
+// Pauses of 1, 2, 4 ... s: each is the sum of all before plus one second.
 milliseconds next_pause(milliseconds waited) {
   return std::min(waited + kFirstPause, kLongestPause);
 }

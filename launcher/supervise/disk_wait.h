@@ -1,4 +1,4 @@
-// Waits for the disk of an output folder that is full or fails.
+// Waits while the disk of an output folder is full or fails.
 #pragma once
 
 #include <chrono>
@@ -10,16 +10,16 @@ namespace trireme {
 class DiskWait {
  public:
   struct Options {
-    std::chrono::milliseconds limit;                       // on the pauses of one outage
-    std::function<bool(std::chrono::milliseconds)> pause;  // false: cut short, by a signal
-    std::function<void(const std::string&)> log;           // gets a line at the begin and end of an outage
+    std::chrono::milliseconds limit;                       // total length of the pauses in one outage
+    std::function<bool(std::chrono::milliseconds)> pause;  // false: interrupted by a signal
+    std::function<void(const std::string&)> log;           // called at the begin and end of an outage
   };
 
   explicit DiskWait(Options options) : options_(std::move(options)) {}
 
-  /// Calls `write` again, after pauses of 1 s, doubled each time up to a minute, while it throws
-  /// Error(kRuntime). Returns false if a pause was cut short. Throws that error once the limit is used up,
-  /// and others at once. The next call continues an outage that exceeded its limit.
+  /// Retries `write` while it throws Error(kRuntime), with pauses of 1 s, doubled each time up to one minute.
+  /// Returns false if a pause was interrupted. Rethrows that error once the limit is used up, and other
+  /// errors at once. A call after the limit continues the same outage.
   bool until_written(const std::function<void()>& write);
 
  private:
@@ -27,7 +27,7 @@ class DiskWait {
   std::chrono::milliseconds waited_{0};  // in this outage
 };
 
-/// The pause after `waited` in one outage.
+/// The next pause, after pauses of `waited` in one outage.
 std::chrono::milliseconds next_pause(std::chrono::milliseconds waited);
 
 }  // namespace trireme

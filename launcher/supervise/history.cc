@@ -25,7 +25,7 @@ std::string line_of(const std::string& event, Json fields) {
   Json line = {{"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
                {"event", event}};
   line.update(fields);
-  // The job's words may hold any bytes.
+  // The job's output may contain invalid UTF-8.
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -57,7 +57,7 @@ Attempt::End end_of(const Json& line) {
           .system_error = line.value("system_error", 0)};
 }
 
-/// What a file says up to the end of its last whole line.
+/// The content of a history file, up to its last whole line.
 struct Content {
   std::vector<Attempt> attempts;
   int next_number = 1;
@@ -104,7 +104,7 @@ Content read_content(const std::filesystem::path& path) {
   throw Error(ErrorCode::kRuntime, "cannot write {}: {}", path.string(), std::strerror(reason));
 }
 
-/// Appends all of `text` and syncs it, or leaves the file as it was. Returns 0, or the system's error number.
+/// Appends all of `text` and syncs it, or leaves the file unchanged. Returns 0 or errno.
 int append_to(const std::filesystem::path& path, const std::string& text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) return errno;
@@ -114,7 +114,7 @@ int append_to(const std::filesystem::path& path, const std::string& text) {
   if (count < 0 || (count == static_cast<ssize_t>(text.size()) && ::fsync(fd) != 0))
     reason = errno;
   else if (count < static_cast<ssize_t>(text.size()))
-    reason = ENOSPC;  // the rest of a full disk
+    reason = ENOSPC;  // a short write means a full disk
   if (reason != 0 && ::ftruncate(fd, before) != 0) reason = errno;
   ::close(fd);
   return reason;

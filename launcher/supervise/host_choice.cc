@@ -6,7 +6,7 @@
 namespace trireme {
 namespace {
 
-// Once may be chance.
+// One strike may be chance.
 constexpr int kStrikesTooMany = 2;
 
 }  // namespace

@@ -1,11 +1,10 @@
-// The hosts of the next attempt: pure reasoning over the history.
+// Chooses the hosts of the next attempt: a pure function of the history.
 //
-// [Note: spare hosts] With K spares a job runs on all hosts of its file but K. Which those are is decided
-// before each attempt anew: hosts that cannot be used now are left out, and of the others those with the
-// fewest strikes are taken, in the order of the file where they are equal. So a spare takes the place of a
-// host that struck, and that host is a spare from then on, until others have struck as often. A host with two
-// strikes more than the best one is left out even where there is no spare, as long as the others hold the
-// ranks that the job needs at least.
+// [Note: spare hosts] With K spares a job runs on all hosts of its file but K. The choice is made anew before
+// each attempt. Unusable hosts are left out. Of the others, the hosts with the fewest strikes are used; ties
+// follow the file's order. So a spare replaces a host that struck, and that host is a spare until others have
+// as many strikes. A host with two strikes more than the best one is left out even without a spare, if the
+// remaining hosts hold the minimum number of ranks.
 #pragma once
 
 #include <string>
@@ -17,19 +16,19 @@
 namespace trireme {
 
 struct HostQuestion {
-  std::vector<Host> hosts;  // of the host file, in its order
+  std::vector<Host> hosts;  // in the order of the host file
   int num_spares = 0;
-  int min_slots = 1;                 // that the job needs
-  std::vector<std::string> missing;  // that cannot be used now: silent, or with other bits
+  int min_slots = 1;                 // slots that the job needs
+  std::vector<std::string> missing;  // unusable now: silent, or computing other bits
 };
 
-/// Each in the order of the file.
+/// Each list is in the order of the file.
 struct HostChoice {
   std::vector<Host> used, spares;
-  std::vector<Host> left_out;  // that struck too often; those that are missing are in none of the three
+  std::vector<Host> left_out;  // too many strikes; missing hosts are in none of the three lists
 };
 
-/// Failed attempts that a host is to blame for.
+/// Number of failed attempts for which this host is to blame.
 int num_strikes(const std::vector<Attempt>& attempts, const std::string& host);
 
 HostChoice choose_hosts(const HostQuestion& question, const std::vector<Attempt>& attempts);

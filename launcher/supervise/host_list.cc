@@ -25,18 +25,18 @@ std::optional<int> to_count(std::string_view text) {
   return whole && number >= 0 && number <= kMostSlots ? std::optional(number) : std::nullopt;
 }
 
-/// Without its domain; an address as it is.
+/// The name without its domain; an address is unchanged.
 std::string_view first_label(std::string_view name) {
   const bool is_address = name.find_first_not_of("0123456789.") == std::string_view::npos ||
                           name.find(':') != std::string_view::npos;
   return is_address ? name : name.substr(0, name.find('.'));
 }
 
-/// Such a name is no option of mpirun or ssh, no part of a path, and nothing that a shell reads.
+/// Ensures that a name cannot be an option of mpirun or ssh, a path, or shell syntax.
 void check_name(const std::filesystem::path& host_file, int number, const std::string& name) {
   constexpr std::string_view kAllowed =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]";
-  constexpr std::size_t kMostBytes = 240;  // of the name of a log
+  constexpr std::size_t kMostBytes = 240;  // the name is part of a log's file name
   TRIREME_CHECK(
       name.find_first_not_of(kAllowed) == std::string::npos && name.front() != '-' && name.front() != '.' &&
           name.size() <= kMostBytes,

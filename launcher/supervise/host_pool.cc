@@ -11,9 +11,9 @@ namespace trireme {
 namespace {
 
 constexpr auto kHostPoll = std::chrono::milliseconds(20);
-// A host that is loaded, or far; ssh gives up later.
+// A host may be loaded or far away; ssh gives up later than this.
 constexpr std::chrono::seconds kTimeToAnswer{30};
-// Of hosts that have answered before, while a job waits to be started again.
+// For hosts that answered before, while a job waits for its restart.
 constexpr auto kTimeToAnswerAgain = std::chrono::seconds(5);
 constexpr auto kAgain = std::chrono::seconds(3);
 
@@ -33,7 +33,7 @@ void HostPool::take_answers(const HostProbe& probe) {
   compare_bits();
 }
 
-// With the first host of the file that answers: rank 0's.
+// Compares with the first host of the file that answers, which is rank 0's.
 void HostPool::compare_bits() {
   const HostFacts* reference = nullptr;
   std::string first;
@@ -58,7 +58,7 @@ void HostPool::examine(Strictness strictness) {
                 "--spares {}: --hosts {} has {} host(s), and at least one beside the spares has to train",
                 options_.num_spares, options_.file.string(), num_hosts);
   questions_.clear();
-  // Those that were missing before are asked while a job runs, and need not hold its start up.
+  // Hosts that were missing before are probed while a job runs, so they need not delay its start.
   std::vector<std::string> names = names_of(hosts);
   if (strictness == Strictness::kLeaveOut)
     std::erase_if(

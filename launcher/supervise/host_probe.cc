@@ -37,7 +37,7 @@ HostProbe::HostProbe(const Options& options, std::vector<std::string> hosts) : h
 }
 
 HostProbe::~HostProbe() {
-  // All at once, before each is waited for.
+  // Kill all before waiting for each.
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     if (processes_[i]->poll()) continue;
     processes_[i]->send(SIGKILL);

@@ -1,4 +1,4 @@
-// Asks hosts, all at once, whether mpirun starts this program there and what it says of itself.
+// Probes hosts in parallel: whether mpirun starts this program there, and the facts that it reports.
 #pragma once
 
 #include <filesystem>
@@ -13,28 +13,29 @@ namespace trireme {
 
 struct HostAnswer {
   HostFacts facts;
-  std::string problem;  // the reason why there are none; empty: there are
+  std::string problem;  // why there are no facts; empty: there are
 };
 
 class HostProbe {
  public:
   struct Options {
     std::vector<std::string> mpirun;   // with its options
-    std::vector<std::string> program;  // that prints to_json(HostFacts)
-    std::filesystem::path folder;      // for what it prints; exists
+    std::vector<std::string> program;  // prints to_json(HostFacts)
+    std::filesystem::path folder;      // for the outputs; exists
   };
 
-  /// Starts one mpirun for each of `hosts`, names of a host file, which no other probe asks meanwhile.
+  /// Starts one mpirun for each of `hosts`, names in a host file. No other probe of these hosts may be
+  /// running.
   HostProbe(const Options& options, std::vector<std::string> hosts);
-  /// Ends those that have not ended.
+  /// Kills probes that are still running.
   ~HostProbe();
   HostProbe(const HostProbe&) = delete;
   HostProbe& operator=(const HostProbe&) = delete;
 
   const std::vector<std::string>& hosts() const { return hosts_; }
-  /// Whether all have ended.
+  /// True once all probes have ended.
   bool poll();
-  /// Of hosts()[index], as far as it is known now.
+  /// The current answer of hosts()[index].
   HostAnswer answer(std::size_t index) const;
 
  private:
@@ -43,7 +44,7 @@ class HostProbe {
   std::vector<std::unique_ptr<JobProcess>> processes_;
 };
 
-/// What mpirun, or the program that it starts others with, says of a failure: its first line of words.
+/// The first line of text that mpirun, or its remote shell, printed about a failure.
 std::string first_words(const std::filesystem::path& log);
 
 }  // namespace trireme

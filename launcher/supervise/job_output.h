@@ -1,4 +1,4 @@
-// The output of a supervised job and of its supervisor.
+// Shows the output of a supervised job and of its supervisor.
 #pragma once
 
 #include <filesystem>
@@ -8,19 +8,19 @@
 
 namespace trireme {
 
-/// Shows a line of the supervisor on standard error.
+/// Prints a line of the supervisor to standard error.
 void say(const std::string& text);
 
-/// Follows the file of an attempt's output.
+/// Follows the file with an attempt's output.
 class JobOutput {
  public:
-  /// `take`: returns true for a line that people need not see; gets each whole line, without its break.
+  /// `take` is called with each whole line, without its newline; true hides the line.
   JobOutput(std::filesystem::path path, std::function<bool(std::string_view line)> take)
       : path_(std::move(path)), take_(std::move(take)) {}
 
-  /// Shows the whole lines that are new.
+  /// Prints new whole lines.
   void show();
-  /// Shows them, and an unfinished last line.
+  /// Prints new lines, including an unfinished last one.
   void show_rest();
 
  private:

@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kProcessPoll = std::chrono::milliseconds(20);
 
-/// What posix_spawn() wants to be told, released at the end.
+/// Arguments of posix_spawn(), released at the end.
 struct SpawnSettings {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -91,7 +91,7 @@ JobProcess::~JobProcess() {
 }
 
 void JobProcess::send(int signal) const {
-  if (!exit_code_) kill(process_, signal);  // not reaped yet, so the number is still its own
+  if (!exit_code_) kill(process_, signal);  // not reaped yet, so its process id is still valid
 }
 
 std::optional<int> JobProcess::poll() {
@@ -124,7 +124,7 @@ int end_tagged(const std::string& tag, std::chrono::milliseconds patience) {
     left = tagged_processes(tag);
   }
   const auto ended = static_cast<int>(left.size());
-  // Until the last is gone: one that was being born may have been missed.
+  // Repeat until none is left: a process that was being created may have been missed.
   for (int round = 0; round < 250 && !left.empty(); ++round) {
     for (const int process : left) kill(process, SIGKILL);
     std::this_thread::sleep_for(kProcessPoll);

@@ -1,5 +1,5 @@
-// The job under mpirun, as a child that outlives its supervisor: output in a file, a process group of its
-// own.
+// The job under mpirun, as a child that may outlive its supervisor: its output goes to a file, and it has its
+// own process group.
 #pragma once
 
 #include <chrono>
@@ -13,27 +13,27 @@ namespace trireme {
 class JobProcess {
  public:
   struct Options {
-    std::vector<std::string> command;  // mpirun, found in PATH, and its arguments
-    std::filesystem::path log;         // standard output and standard error; made anew
-    std::string tag;  // in the environment of the job's processes on this host: they are found by it
+    std::vector<std::string> command;  // mpirun, searched in PATH, and its arguments
+    std::filesystem::path log;         // standard output and standard error; truncated
+    std::string tag;  // in the environment of the job's processes on this host, which identifies them
   };
 
-  /// Throws Error(kInvalidInput) where the command cannot be started, Error(kRuntime) where the disk does not
-  /// take the log.
+  /// Throws Error(kInvalidInput) if the command cannot be started, Error(kRuntime) if the disk does not
+  /// accept the log.
   explicit JobProcess(const Options& options);
-  /// Ends what is left of the job.
+  /// Ends all remaining processes of the job.
   ~JobProcess();
   JobProcess(const JobProcess&) = delete;
   JobProcess& operator=(const JobProcess&) = delete;
 
-  /// mpirun, as a mark (runtime/checkpoint/writer_mark.h).
+  /// mpirun's mark (runtime/checkpoint/writer_mark.h).
   const std::string& mark() const { return mark_; }
   int process() const { return process_; }
-  /// To mpirun, which passes SIGUSR1 on to its ranks.
+  /// Sends a signal to mpirun, which forwards SIGUSR1 to its ranks.
   void send(int signal) const;
-  /// Exit code of mpirun, 128 and the signal's number where one ended it; nothing while it runs.
+  /// mpirun's exit code, or 128 + signal number; null while it runs.
   std::optional<int> poll();
-  /// Signal that ended mpirun; 0: none, or it runs.
+  /// The signal that ended mpirun; 0: none, or still running.
   int ending_signal() const { return ending_signal_; }
 
  private:
@@ -43,11 +43,11 @@ class JobProcess {
   int ending_signal_ = 0;
 };
 
-/// Processes of this host that have `tag` in their environment, but this one.
+/// Processes of this host with `tag` in their environment, without this process.
 std::vector<int> tagged_processes(const std::string& tag);
 
-/// Waits for all processes with the tag for up to `patience`, then ends those that are left. Returns how many
-/// those were. Processes without the tag are never touched, whatever their number.
+/// Waits up to `patience` for all processes with the tag to end, then kills the rest. Returns how many were
+/// killed. Processes without the tag are never touched, even if a process id was reused.
 int end_tagged(const std::string& tag, std::chrono::milliseconds patience);
 
 }  // namespace trireme

@@ -51,7 +51,7 @@ Lease::Lease(const std::filesystem::path& folder) {
   const bool locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK;
   const std::string holder = mark_in(fd_);
   const double age_s = seconds_since_change(fd_);
-  // Of this host the mark says by itself whether its process lives; of another only the lease does.
+  // For this host the mark shows whether its process lives; for another host only the lease's age does.
   const WriterState state = holder.empty() ? WriterState::kDead : writer_state(holder);
   const bool held = state == WriterState::kAlive ||
                     (state == WriterState::kUnknown && age_s < std::chrono::duration<double>(kLease).count());

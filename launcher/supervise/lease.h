@@ -1,4 +1,4 @@
-// One supervisor at a time looks after an output folder.
+// Ensures that only one supervisor at a time uses an output folder.
 #pragma once
 
 #include <chrono>
@@ -7,29 +7,29 @@
 
 namespace trireme {
 
-/// Holds `folder`/.supervisor while it lives: locked (flock), with the mark of this process, renewed by
-/// renew(). The system lets go of the lock when the process ends, however it ends. A file system between
-/// hosts may know no locks: there a mark of another host counts until its lease is over.
+/// Holds `folder`/.supervisor during its lifetime: locked (flock), with the mark of this process. The kernel
+/// releases the lock when the process ends for any reason. Network file systems may not support locks: there,
+/// the mark of another host is valid until its lease expires; renew() extends it.
 class Lease {
  public:
   static constexpr std::chrono::seconds kLease{30};
-  static constexpr const char* kFile = ".supervisor";  // in the folder
+  static constexpr const char* kFile = ".supervisor";  // in the output folder
 
-  /// Throws Error(kInvalidInput) naming process and host of the supervisor that holds the folder.
+  /// Throws Error(kInvalidInput) with process and host of the supervisor that holds the folder.
   explicit Lease(const std::filesystem::path& folder);
   /// Clears the mark.
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
-  /// To be called several times within kLease.
+  /// Call several times within kLease.
   void renew() noexcept;
 
  private:
   int fd_ = -1;
 };
 
-/// "process 4711 on host-a", of a mark (runtime/checkpoint/writer_mark.h).
+/// Describes a mark (runtime/checkpoint/writer_mark.h): "process 4711 on host-a".
 std::string describe_mark(const std::string& mark);
 
 }  // namespace trireme

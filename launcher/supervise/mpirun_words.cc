@@ -18,13 +18,13 @@ const std::regex& rank_that_ended() {
   return kRank;
 }
 
-/// In the line after "mpirun has exited due to process rank 1 with PID 0 on".
+/// Matches the line after "mpirun has exited due to process rank 1 with PID 0 on".
 const std::regex& node_of_rank() {
   static const std::regex kNode(R"(^node (\S+) exiting )");
   return kNode;
 }
 
-/// "  Process name: [[14824,1],1]", and the line after it.
+/// Matches "  Process name: [[14824,1],1]".
 const std::regex& process_name() {
   static const std::regex kName(R"(Process name: \[\[.*\],(\d{1,7})\]$)");
   return kName;
@@ -39,7 +39,7 @@ const std::regex& lost_daemon() {
   return kDaemon;
 }
 
-/// The refusal in a line, with what to do; else empty.
+/// The refusal in a line, with what to do; empty if there is none.
 std::string refusal_in(const std::string& line) {
   static const std::regex kAsRoot(R"(^\S+ has detected an attempt to run as root)");
   static const std::regex kTooFewSlots(
@@ -56,7 +56,7 @@ std::string refusal_in(const std::string& line) {
       found[1].str());
 }
 
-/// A cheap test: most lines are of steps, and expressions are slow.
+/// A cheap filter: most lines are metrics, and regular expressions are slow.
 bool may_be_mpiruns(const std::string& line) {
   constexpr std::string_view kWords[] = {
       "mpirun", "node ", "Process name:", "Exit code:", "ORTE", "daemon:", "run as root", "not enough slots"};
@@ -73,7 +73,7 @@ MpirunWords read_mpirun_words(const std::filesystem::path& log) {
   MpirunWords words;
   std::ifstream file(log);
   bool lost = false;
-  int named = -1;  // in the line before
+  int named = -1;  // rank named in the previous line
   std::smatch found;
   for (std::string line; std::getline(file, line);) {
     if (!may_be_mpiruns(line)) continue;

@@ -1,5 +1,5 @@
-// Reads the messages of Open MPI 4.1's mpirun about a job: the only text that the supervisor interprets.
-// Ranks write records instead (launcher/records).
+// Parses the messages of Open MPI 4.1's mpirun about a job. This is the only text that the supervisor
+// interprets; ranks write records instead (launcher/records).
 #pragma once
 
 #include <filesystem>
@@ -9,18 +9,18 @@
 namespace trireme {
 
 struct MpirunWords {
-  std::string verdict;  // on the rank that ended first, or why it started nothing, with what to do; or empty
-  int rank = -1;        // that the verdict names
-  std::string host;     // likewise, as mpirun names it
-  std::string lost_host;  // whose daemon it lost; empty: none
-  bool refuses = false;   // it has started nothing and would not the next time: it runs as root, it has fewer
-                          // slots than ranks, or it does not know an option
+  std::string verdict;    // which rank ended first, or why nothing was started and what to do; may be empty
+  int rank = -1;          // named by the verdict
+  std::string host;       // named by the verdict, in mpirun's form
+  std::string lost_host;  // the host whose daemon mpirun lost; empty: none
+  // Nothing was started and a retry would fail too: it runs as root, lacks slots, or has an unknown option.
+  bool refuses = false;
 };
 
 /// `log`: the output of mpirun and its ranks.
 MpirunWords read_mpirun_words(const std::filesystem::path& log);
 
-/// True for a line with which mpirun begins to end the job.
+/// True for a line that mpirun prints when it begins to end the job.
 bool ends_job(std::string_view line);
 
 }  // namespace trireme

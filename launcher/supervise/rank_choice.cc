@@ -28,8 +28,8 @@ DeviceType device_of(const JobConfig& config, const LaunchEnvironment& launch) {
   return choose_device(config.parallel.device, launch, LocalWorld(1).communicator(0)).device.type;
 }
 
-/// A layout that fits, of a job that leaves it to a search. The job's ranks choose again, with what they
-/// know.
+/// A layout that fits, for a job with parallel.layout = "auto". The job's ranks search again with measured
+/// values.
 JobConfig with_fitting_layout(const JobConfig& config, int num_ranks, DeviceType device) {
   const std::int64_t threads = config.parallel.threads;
   const LayoutRanks ranks{
@@ -41,14 +41,14 @@ JobConfig with_fitting_layout(const JobConfig& config, int num_ranks, DeviceType
   return choose_layout(config, cluster_of_search(config, ranks, Rates::kAssumed), ranks).config;
 }
 
-/// Throws Error(kInvalidInput) with the reason where the job cannot run so.
+/// Throws Error(kInvalidInput) with the reason if the job cannot run on `num_ranks`.
 void check_plan(JobConfig config, int num_ranks, const LaunchEnvironment& launch) {
   const DeviceType device = device_of(config, launch);
   if (config.parallel.is_searched()) config = with_fitting_layout(config, num_ranks, device);
   batch_layout(config, num_ranks);
   config = counted_on(std::move(config), device);
   const auto cut = config.parallel.pipeline_cut.kind;
-  // Where the job measures, it is not known yet where it will cut: by arithmetic stands for it.
+  // A job that cuts by measurement cuts later; the cut by FLOPs replaces it here.
   if (config.parallel.layout.pipeline > 1 &&
       (cut == PipelineCut::Kind::kFlops || cut == PipelineCut::Kind::kMeasured)) {
     const MemoryLimit limit = planned_limit(config, num_ranks, 0);

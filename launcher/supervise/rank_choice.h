@@ -13,12 +13,12 @@ struct RankRange {
   int min = 1, max = 1;
 };
 
-/// "4" or "2:4". Throws Error(kInvalidInput) for anything else, and for MIN above MAX.
+/// Parses "4" or "2:4". Throws Error(kInvalidInput) for anything else, and if MIN > MAX.
 RankRange parse_ranks(const std::string& text);
 
-/// The largest number of ranks in `range` whose plan is valid and fits into memory, by what `trireme plan`
-/// does with a resolved job. Batch, micro-batch and stages are the job's, so its results are the same. Throws
-/// Error(kInvalidInput) with the reason against the largest where there is none.
+/// The largest number of ranks in `range` whose plan is valid and fits in memory, computed as `trireme plan`
+/// does. Batch, micro-batch and stages stay the job's, so its results stay the same. If there is none, throws
+/// Error(kInvalidInput) with the reason for the largest number.
 int choose_ranks(const JobConfig& config, const RankRange& range, const LaunchEnvironment& launch);
 
 }  // namespace trireme

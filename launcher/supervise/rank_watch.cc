@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// A look goes through all processes of the host: often while the ranks come, seldom afterwards.
+// A scan reads all processes of the host: frequent while ranks start, rare afterwards.
 constexpr auto kWhileTheyCome = std::chrono::milliseconds(100);
 constexpr auto kAfterwards = std::chrono::seconds(1);
 
@@ -71,7 +71,7 @@ std::optional<RunRecord> RankWatch::wait(std::chrono::milliseconds patience) {
   }
   const auto gone = processes_.wait(std::chrono::duration<double>(patience).count());
   if (is_over_) return std::nullopt;
-  // A rank of another host may be why the launcher has ended this one.
+  // The launcher may have ended this rank because of a rank on another host.
   const bool sees_all = static_cast<int>(watched_.size()) >= num_ranks_;
   std::optional<RunRecord> verdict;
   if (gone && sees_all && !was_ended_by_a_rank()) verdict = judge(watched_[*gone]);

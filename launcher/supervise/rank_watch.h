@@ -1,12 +1,12 @@
-// The ranks of an attempt that run on the supervisor's own host, seen from outside: what ends the attempt is
-// known at once, where mpirun holds the output of its ranks back until it has ended them all.
+// Watches the ranks of an attempt on the supervisor's host from outside. It sees a death at once, whereas
+// mpirun withholds the output of its ranks until it has ended all of them.
 //
-// [Note: seen from outside] The ranks of a machine share memory with what each of them is in
-// (parallel/comm/rank_board.h). It is found by the tag of their processes, and it is still there when they
-// are gone. The first rank that is gone without having noted that it leaves has died, unless another one has
-// ended the job before: that one has written a record (launcher/records). Ranks of other hosts, and of other
-// process namespaces, are not seen; mpirun notices their end. Where there are such ranks, one that is gone
-// here may have been ended because of one there: then only records count.
+// [Note: seen from outside] The ranks of a machine share memory that holds each rank's current action
+// (parallel/comm/rank_board.h). The supervisor finds it by the tag of their processes, and it remains
+// readable when they are gone. The first rank that is gone without having marked that it left has died,
+// unless another rank ended the job before; that rank has written a record (launcher/records). Ranks on other
+// hosts or in other process namespaces are not visible; mpirun detects their end. If there are any, they may
+// be the reason for a death here, so then only records count.
 #pragma once
 
 #include <chrono>
@@ -26,11 +26,11 @@ namespace trireme {
 
 class RankWatch {
  public:
-  /// `tag` of the attempt's processes: job_process.h.
+  /// `tag`: of the attempt's processes, see job_process.h.
   RankWatch(std::string tag, int num_ranks);
 
-  /// Waits for so long, or until a rank is gone. Returns a verdict on the first rank that died, with host,
-  /// rank and action, once. Nothing while all is well, and where the attempt ends in good order or by a rank.
+  /// Waits for `patience`, or until a rank is gone. Returns one verdict on the first rank that died, with
+  /// host, rank and action. Null otherwise, also if the attempt ended normally or was ended by a rank.
   std::optional<RunRecord> wait(std::chrono::milliseconds patience);
 
  private:
@@ -50,10 +50,10 @@ class RankWatch {
   std::set<std::uint64_t> known_;
   std::vector<std::shared_ptr<RankBoard>> boards_;
   std::vector<std::vector<bool>> entered_;  // [board][slot]
-  std::vector<Place> watched_;              // in the order of processes_
+  std::vector<Place> watched_;              // same order as in processes_
   ProcessWatch processes_;
   Clock::time_point next_look_{};
-  bool is_over_ = false;  // what ends the attempt is known, or one of its ranks has left
+  bool is_over_ = false;  // the cause of the end is known, or a rank has left
 };
 
 }  // namespace trireme

@@ -7,7 +7,7 @@ namespace trireme {
 SignalInbox::SignalInbox() {
   sigemptyset(&signals_);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaddset(&signals_, signal);
-  // Under nohup the terminal's end is meant to change nothing.
+  // Under nohup, closing the terminal must change nothing.
   struct sigaction hangup = {};
   if (sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler != SIG_IGN) sigaddset(&signals_, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &signals_, &former_);

@@ -1,12 +1,12 @@
-// Signals to a supervisor, which it reads when it has the time: SIGTERM, SIGINT, SIGUSR1 and, unless it is
-// ignored as under nohup, SIGHUP.
+// Signals to a supervisor, which polls them: SIGTERM, SIGINT, SIGUSR1, and SIGHUP unless it is ignored, as
+// under nohup.
 #pragma once
 
 #include <csignal>
 
 namespace trireme {
 
-/// Blocks the signals while it lives. In a process without other threads.
+/// Blocks the signals during its lifetime. For processes without other threads.
 class SignalInbox {
  public:
   SignalInbox();
@@ -14,7 +14,7 @@ class SignalInbox {
   SignalInbox(const SignalInbox&) = delete;
   SignalInbox& operator=(const SignalInbox&) = delete;
 
-  /// One that has come; 0 for none.
+  /// A pending signal; 0 if there is none.
   int take();
 
  private:

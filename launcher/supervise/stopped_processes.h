@@ -1,9 +1,9 @@
-// Processes of an attempt that a signal has stopped (SIGSTOP, SIGTSTP), on the supervisor's host.
+// Processes of an attempt on the supervisor's host that a signal stopped (SIGSTOP, SIGTSTP).
 //
-// [Note: stopped processes] A job whose processes are all stopped is paused: the supervisor does not
-// interfere. Once the job has to end, the supervisor continues its processes, because a stopped rank saves no
-// checkpoint and a stopped mpirun passes no signal on. An mpirun that is stopped alone is continued, because
-// its ranks would wait for it at their end.
+// [Note: stopped processes] A job whose processes are all stopped is paused: the supervisor does nothing.
+// Once the job has to end, the supervisor continues its processes, because a stopped rank saves no checkpoint
+// and a stopped mpirun forwards no signal. If only mpirun is stopped, it is continued, because its ranks
+// would wait for it when they end.
 #pragma once
 
 #include <chrono>
@@ -12,22 +12,22 @@
 
 namespace trireme {
 
-/// The stopped ones of tagged_processes(tag). A debugger stops processes too.
+/// The stopped processes among tagged_processes(tag). A debugger stops processes too.
 std::vector<int> stopped_processes(const std::string& tag);
 
 class StoppedProcesses {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Stopped processes are killed if the attempt has not ended this long after the first request.
+  /// Processes still stopped this long after the first request to end are killed.
   static constexpr std::chrono::seconds kGrace{60};
   /// A terminal stops mpirun first and its ranks a moment later.
   static constexpr std::chrono::seconds kTimeToFollow{10};
 
   StoppedProcesses(std::string tag, int mpirun) : tag_(std::move(tag)), mpirun_(mpirun) {}
 
-  /// Continues or kills processes as [Note: stopped processes] says. `told_to_end`: the job is to end.
-  /// Returns a line for the log; empty: nothing was done. To be called about once a second.
+  /// Continues or kills processes as in [Note: stopped processes]. `told_to_end`: the job has to end. Returns
+  /// a line for the log, or an empty string if nothing was done. Call about once a second.
   std::string look(bool told_to_end, Clock::time_point now = Clock::now());
 
  private:
@@ -37,7 +37,7 @@ class StoppedProcesses {
   static constexpr Clock::time_point kNever = Clock::time_point::max();
   std::string tag_;
   int mpirun_;
-  Clock::time_point told_to_end_ = kNever, mpirun_stopped_ = kNever;  // when that was seen first
+  Clock::time_point told_to_end_ = kNever, mpirun_stopped_ = kNever;  // when each was first seen
 };
 
 }  // namespace trireme

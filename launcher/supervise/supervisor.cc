@@ -29,16 +29,16 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr auto kRestartPoll = std::chrono::milliseconds(50);
 constexpr auto kRenewal = std::chrono::seconds(5);
-constexpr auto kLookAgain = std::chrono::seconds(1);  // at hosts and stopped processes
+constexpr auto kLookAgain = std::chrono::seconds(1);  // interval for hosts and stopped processes
 // A job that was told to stop finishes its step and saves a checkpoint.
 constexpr auto kTimeToStop = std::chrono::seconds(60);
-// Processes go within milliseconds of their mpirun.
+// Ranks end within milliseconds of their mpirun.
 constexpr auto kTimeToFollow = std::chrono::seconds(3);
-// mpirun ends a job within seconds of saying that it does, but waits for a host that is lost.
+// mpirun ends a job within seconds of announcing it, but waits for a lost host.
 constexpr auto kTimeToEnd = std::chrono::seconds(6);
-// Of a job one of whose hosts is silent, which mpirun notices by then or not at all.
+// For a job with a silent host: mpirun notices it within this time or never.
 constexpr auto kTimeToEndWithoutHost = std::chrono::seconds(4);
-// mpirun notices within about four seconds that a host is silent, in place of minutes.
+// Makes mpirun notice a silent host within about four seconds instead of minutes.
 constexpr const char* kKeepAlive = "oob_tcp_keepalive_time";
 
 }  // namespace
@@ -63,7 +63,7 @@ Supervisor::Supervisor(Options options)
   }
 }
 
-// While the lease is held. The folder itself goes where nobody else has put anything into it.
+// Runs while the lease is held. The folder itself is removed only if it is empty.
 void Supervisor::leave_nothing() noexcept {
   std::error_code error;
   fs::remove_all(out_.root / "attempts", error);
@@ -86,7 +86,7 @@ void Supervisor::find_hosts() {
                 .program = {fs::read_symlink("/proc/self/exe").string(), "doctor", "--arithmetic", word},
                 .folder = out_.root / "attempts"},
       .while_waiting = [this] { lease_->renew(); }});
-  // What a job was started on may be gone when it is taken over.
+  // Hosts of a job that is taken over may be gone.
   hosts_->examine(history_.attempts().empty() ? HostPool::Strictness::kRefuse
                                               : HostPool::Strictness::kLeaveOut);
 }
@@ -97,7 +97,7 @@ void Supervisor::end_orphan() {
   const std::string what = fmt::format("attempt {} ({}) was left without a supervisor", attempt.number,
                                        describe_mark(attempt.process));
   const bool runs = writer_state(attempt.process) == WriterState::kAlive;
-  // A number and a start time are those of one process for ever.
+  // A process id and its start time identify one process for ever.
   if (runs) kill(std::stoi(attempt.process), SIGUSR1);
   for (const int process : stopped_processes(attempt.tag)) kill(process, SIGCONT);
   const auto until = Clock::now() + kTimeToStop;
@@ -128,13 +128,13 @@ Supervisor::Place Supervisor::choose_place() const {
     range.max = std::min(range.max, slots);
     same_hosts = attempts.empty() || attempts.back().hosts == names_of(place.hosts.used);
   }
-  // What failed twice in one step may be short of a host that no file tells of.
+  // Two failures at one step may mean that a host is missing, which no file shows.
   const bool doubtful = same_hosts && num_failures_in_a_row(attempts) >= kSameStepLimit - 1;
   if (doubtful && attempts.back().num_ranks > range.min) {
     range.max = std::min(range.max, attempts.back().num_ranks - 1);
     try {
       place.num_ranks = choose_ranks(options_.config, range, options_.launch);
-    } catch (const Error&) {  // none below: the same again
+    } catch (const Error&) {  // no smaller number works: keep this one
       place.num_ranks = attempts.back().num_ranks;
     }
     return place;
@@ -181,7 +181,7 @@ std::vector<std::string> Supervisor::command(const fs::path& host_file,
   for (const std::string& one : options_.overrides) words.insert(words.end(), {"--set", one});
   if (options_.config.train.max_minutes > 0)
     words.insert(words.end(), {"--set", fmt::format("train.max_minutes={}", std::max(1e-6, minutes_left()))});
-  // A start from a named checkpoint, or from step 0, is the first attempt's only.
+  // A named checkpoint, or a start from step 0, applies only to the first attempt.
   const bool again = history_.attempts().size() > 1 && CheckpointStore(out_.checkpoints()).holds_any();
   if (again) words.insert(words.end(), {"--set", "checkpoint.resume=auto"});
   return words;
@@ -191,7 +191,7 @@ double Supervisor::minutes_left() const {
   return options_.config.train.max_minutes - Seconds(Clock::now() - start_).count() / 60;
 }
 
-// A job that stops on its own has seen its limit; one that fails may leave too little for another attempt.
+// A job that stops on its own has reached its limit; after a failure too little time may be left.
 bool Supervisor::time_is_up() const {
   if (options_.config.train.max_minutes == 0) return false;
   const bool stopped =
@@ -207,26 +207,26 @@ bool Supervisor::may_grow(const Attempt& attempt) {
     const int slots = num_slots(hosts_->choose(history_.attempts()).used);
     if (slots <= attempt.num_ranks || slots == seen_slots_) return false;
     if (last_step(out_.metrics()) < attempt.first_step)
-      return false;  // no step yet: it could not stop in good order
+      return false;  // no step done yet: it could not stop cleanly
     seen_slots_ = slots;
     choose_ranks(options_.config, {.min = attempt.num_ranks + 1, .max = std::min(slots, options_.ranks.max)},
                  options_.launch);
     return true;
-  } catch (const Error&) {  // of a file that is being written, or of a number that cannot run the job
+  } catch (const Error&) {  // the host file is being written, or this number of ranks cannot run the job
     return false;
   }
 }
 
 void Supervisor::react_to_signals(const JobProcess& job) {
   for (int signal = inbox_.take(); signal != 0; signal = inbox_.take()) {
-    // mpirun would give its ranks a second after SIGTERM: SIGUSR1 lets them save a checkpoint.
+    // SIGUSR1 lets the ranks save a checkpoint; after SIGTERM mpirun would kill them within a second.
     job.send(num_signals_++ == 0 ? SIGUSR1 : SIGTERM);
     say(num_signals_ == 1 ? "told to stop: so is the job, after a checkpoint; once more ends it at once"
                           : "told to stop once more: the job is ended");
   }
 }
 
-// Once mpirun is gone, or was told to end, the death of a rank is no news.
+// Ranks die when mpirun is gone or was told to end: such deaths are expected.
 void Supervisor::look_at_ranks(RankWatch& ranks, AttemptEnd& end, JobProcess& job) {
   const auto death = ranks.wait(kRestartPoll);
   if (num_signals_ > 1 || job.poll()) return;
@@ -248,7 +248,7 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
   while (!job.poll()) {
     output.show();
     look_at_ranks(ranks, end, job);
-    // mpirun's words may be lost on the way to a host that is silent.
+    // mpirun's messages may be lost if a host is silent.
     if ((is_ended || end.is_announced()) && !failed) failed = Clock::now();
     const auto time_to_end = end.blames_silent_host() ? kTimeToEndWithoutHost : kTimeToEnd;
     if (failed && Clock::now() > *failed + time_to_end) {
@@ -275,7 +275,7 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
     job.send(SIGUSR1);
   }
   output.show_rest();
-  // Ranks end because of an mpirun that is gone, and may record anything then.
+  // Ranks end when mpirun is gone, and their records then do not show the cause.
   if (job.ending_signal() != 0 && !killed_mpirun && num_signals_ <= 1)
     end.announce(record_of(RunRecord::Event::kVerdict,
                            Error(ErrorCode::kRuntime, "mpirun (process {}) was ended by signal {} ({})",
@@ -287,7 +287,7 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
 
 std::unique_ptr<JobProcess> Supervisor::start_attempt(const Attempt& attempt, const fs::path& log) {
   const fs::path host_file = out_.root / "attempts" / fmt::format("attempt-{:04}.hosts", attempt.number);
-  // Noted first: whenever this process dies, the next supervisor knows the tag.
+  // Written first: if this process dies at any time, the next supervisor knows the tag.
   history_.begin(attempt);
   const AttemptFolder folder(attempt.tag);
   std::vector<std::string> options;
@@ -374,7 +374,7 @@ ExitCode Supervisor::run() {
     say(fmt::format("{}; again in {:.1f} s", decision.reason, Seconds(decision.delay).count()));
     if (!wait(decision.delay)) return finish(stopped);
     try {
-      // A probe first: a wait for the disk is no attempt.
+      // Probe first: waiting for the disk is no attempt.
       const auto probe = [&] {
         prepare_output_folder(out_.root);
         if (decision.after_disk_failure) check_room_for_checkpoint(out_.checkpoints());

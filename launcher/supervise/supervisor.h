@@ -1,11 +1,11 @@
-// Starts a job under mpirun, and starts it again from its newest whole checkpoint until it is done or cannot
-// be.
+// Runs a job under mpirun and restarts it from its newest whole checkpoint until it is done or cannot
+// continue.
 //
-// [Note: repair from outside] A rank that is lost ends the whole job, within about a second, and all of it
-// starts again: no rank is repaired or replaced while others run. Any layout goes on from a checkpoint with
-// the same bits, so nothing but the steps since then is lost. Rejected: shrinking communicators inside of the
-// job (ULFM), which Open MPI 4.1 does not have, and whose state after a fault would have to be proved right
-// in every action of a step.
+// [Note: repair from outside] A lost rank ends the whole job within about a second, and the whole job starts
+// again. No rank is repaired or replaced while others run. Any layout continues a checkpoint with the same
+// bits, so only the steps since the checkpoint are lost. Rejected: shrinking communicators inside the job
+// (ULFM). Open MPI 4.1 does not have it, and its state after a fault would have to be proved correct for
+// every action of a step.
 #pragma once
 
 #include <chrono>
@@ -36,61 +36,61 @@ class Supervisor {
  public:
   struct Options {
     std::string job;                     // TOML file
-    std::vector<std::string> overrides;  // of keys, for `trireme train`
-    JobConfig config;                    // of both, resolved
+    std::vector<std::string> overrides;  // key overrides for `trireme train`
+    JobConfig config;                    // resolved from both
     std::filesystem::path out;
     RankRange ranks;
     int max_restarts = 20;
-    double max_disk_minutes = 60;  // that a full or failing disk is waited for
+    double max_disk_minutes = 60;  // maximum wait for a full or failing disk
     std::string hosts;             // mpirun's host file, read again before each attempt; empty: none
-    int num_spares = 0;            // hosts of it that are held back
+    int num_spares = 0;            // hosts of the file that are held back
     std::string mpirun = "mpirun";
     std::vector<std::string> mpirun_options;
     LaunchEnvironment launch;
   };
 
-  /// Takes the folder over: ends a job that a supervisor left behind. Throws Error(kInvalidInput) where
-  /// another supervisor has the folder, where no number of ranks can run the job, and where a host of a new
-  /// job cannot be reached or has other bits.
+  /// Takes over the folder: ends a job that a dead supervisor left behind. Throws Error(kInvalidInput) if
+  /// another supervisor holds the folder, if no number of ranks can run the job, or if a host of a new job is
+  /// unreachable or computes other bits.
   explicit Supervisor(Options options);
 
-  /// kDone; kBadInput where the job was refused; kStopped after a signal; kFailed when it gave up, with the
-  /// history on standard error.
+  /// Returns kDone; kBadInput if the job was refused; kStopped after a signal; kFailed if it gave up, after
+  /// printing the history to standard error.
   ExitCode run();
 
  private:
-  /// What an attempt is started on.
+  /// The ranks and hosts of an attempt.
   struct Place {
     int num_ranks = 1;
-    HostChoice hosts;  // none without a host file
+    HostChoice hosts;  // empty without a host file
   };
 
-  /// Removes what a start that is refused has made.
+  /// Removes the files of a refused start.
   void leave_nothing() noexcept;
   void end_orphan();
   void find_hosts();
   Place choose_place() const;
   std::string describe_place() const;
   std::string describe_limit() const;
-  /// `options`: of mpirun, for this attempt.
+  /// `options`: extra mpirun options for this attempt.
   std::vector<std::string> command(const std::filesystem::path& host_file,
                                    const std::vector<std::string>& options) const;
-  /// Starts the next attempt, once the disk takes what belongs to it. Null: stopped while waiting for that.
+  /// Starts the next attempt once the disk accepts its files. Null: stopped while waiting for that.
   std::unique_ptr<JobProcess> start_attempt(const Attempt& attempt, const std::filesystem::path& log);
-  /// Returns false where it was stopped before it began.
+  /// Returns false if it was stopped before the attempt began.
   bool run_attempt();
   void look_at_ranks(RankWatch& ranks, AttemptEnd& end, JobProcess& job);
   void watch(JobProcess& job, const Attempt& attempt, const std::filesystem::path& log, AttemptEnd& end);
   void react_to_signals(const JobProcess& job);
   bool may_grow(const Attempt& attempt);
-  /// Of train.max_minutes, which is 0 where there is no limit.
+  /// Minutes of train.max_minutes that remain; 0 without a limit.
   double minutes_left() const;
   bool time_is_up() const;
   bool wait(std::chrono::milliseconds delay);
   ExitCode finish(const Decision& decision);
 
   Options options_;
-  const bool is_new_;  // the folder
+  const bool is_new_;  // the output folder did not exist
   OutputFolder out_;
   std::unique_ptr<Lease> lease_;
   History history_;
@@ -100,8 +100,8 @@ class Supervisor {
   Place place_;                      // of the next attempt
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   int num_signals_ = 0;
-  int seen_slots_ = 0;    // that did not make more ranks possible
-  bool growing_ = false;  // the attempt was told to stop for that
+  int seen_slots_ = 0;    // this number of slots did not allow more ranks
+  bool growing_ = false;  // the attempt was stopped in order to use more ranks
 };
 
 }  // namespace trireme

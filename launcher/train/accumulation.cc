@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// The open fields of `config` that are chosen by memory.
+/// The open fields of `config` that are chosen by available memory.
 OpenFields open_by_memory(const JobConfig& config) {
   OpenFields open;
   for (const std::string& field : fields_by_memory()) {
@@ -45,7 +45,7 @@ JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockL
   std::string chosen;
   run_stage(*comm, [&] {
     if (comm->rank() > 0) return;
-    batch_layout(config, comm->size());  // refuses what cannot be laid out
+    batch_layout(config, comm->size());  // throws if the batch cannot be laid out
     const JobConfig mine = with_accumulation(config, blocks, comm->size(), smallest);
     for (const std::string& field : open)
       chosen += std::get<bool>(layout_field(field).get(mine.parallel.layout)) ? '1' : '0';

@@ -1,5 +1,5 @@
-// parallel.accumulate_unsharded and keep_gathered = "auto": what ranks keep over a step's micro-batches to
-// send less, where it fits. See [Note: order of accumulation].
+// Resolves "auto" of parallel.accumulate_unsharded and keep_gathered: what ranks keep across the
+// micro-batches of a step to communicate less, if it fits in memory. See [Note: order of accumulation].
 #pragma once
 
 #include <memory>
@@ -10,20 +10,20 @@
 
 namespace trireme {
 
-/// A resolved job with a value for "auto". Of a limit that is not parallel.memory_limit an eighth is left:
-/// libraries, and whoever else the machine has, need some that no prediction counts.
+/// Returns the job with values for "auto". If the limit does not come from parallel.memory_limit, one eighth
+/// of it stays free for libraries and other users of the machine, which predictions do not count.
 JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockList>& blocks, int num_ranks,
                             const MemoryLimit& limit);
 
-/// Collective. The same, chosen by rank 0 within the smallest `limit` of all ranks, on every rank.
+/// Collective. The same on every rank: rank 0 chooses within the smallest `limit` of all ranks.
 JobConfig with_accumulation(JobConfig config, const std::shared_ptr<const BlockList>& blocks,
                             const std::shared_ptr<Communicator>& comm, const MemoryLimit& limit);
 
-/// "gradients are reduced once a step, parameters gathered once a step", or as often as it is; empty where
+/// "gradients are reduced once a step, parameters gathered once a step", or how often each happens; empty if
 /// both keys make no difference.
 std::string describe_accumulation(const EngineOptions& options, int num_ranks);
 
-/// Micro-batches of a data rank: "3", or "2 or 3" where they are unequally many.
+/// Micro-batches per data rank: "3", or "2 or 3" if the ranks have unequal numbers.
 std::string num_accumulated(const BatchLayout& batch);
 
 }  // namespace trireme

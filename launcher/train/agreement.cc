@@ -22,7 +22,7 @@ std::optional<Error> failure_of(const std::function<void()>& stage) {
   }
 }
 
-/// Collective. The facts of the first of `failures`, an error a rank, on every rank.
+/// Collective. Returns the facts of rank `first`'s error on every rank.
 ErrorFacts facts_of_first(Communicator& comm, const std::optional<Error>& mine, int first,
                           std::ptrdiff_t num_failures) {
   const Error none(ErrorCode::kRuntime, "");
@@ -40,7 +40,7 @@ void run_stage(Communicator& comm, const std::function<void()>& stage) {
   const auto has_failed = [](const auto& code) { return code.has_value(); };
   const auto codes = comm.all_gather_value(mine ? std::optional(mine->code()) : std::nullopt);
   const auto first = std::ranges::find_if(codes, has_failed);
-  if (first == codes.end()) return;  // messages cross only after a failure
+  if (first == codes.end()) return;  // messages are exchanged only after a failure
   const std::vector<std::string> messages = comm.all_gather_strings(mine ? shown_message(*mine) : "");
   ErrorFacts facts = facts_of_first(comm, mine, static_cast<int>(first - codes.begin()),
                                     std::ranges::count_if(codes, has_failed));

@@ -1,5 +1,4 @@
-// Collective decisions of ranks: a collective that any rank may fail, and a question any of them may say
-// yes to.
+// Collective decisions: run_stage() for work that may fail on any rank, any_rank() for flags.
 #pragma once
 
 #include <functional>
@@ -11,8 +10,7 @@
 
 namespace trireme {
 
-/// An error that all ranks throw at the same point, so that one of them can report it and all can end in good
-/// order.
+/// An error that all ranks throw at the same point. One rank can report it and all can exit cleanly.
 class AgreedError : public Error {
  public:
   using Error::Error;
@@ -20,26 +18,26 @@ class AgreedError : public Error {
               std::source_location where = std::source_location::current())
       : Error(LinesError(code, lines, where)) {}
   explicit AgreedError(const Error& error) : Error(error) {}
-  void about(ErrorFacts) const =
-      delete;  // it would be thrown as an Error: AgreedError(Error(...).about(...))
+  // Deleted, because it would throw an Error: use AgreedError(Error(...).about(...)).
+  void about(ErrorFacts) const = delete;
 };
 
-/// Collective. Runs `stage` on every rank. When any rank has thrown, every rank throws an AgreedError with
-/// all messages, equal ones once; its code and facts are those of the lowest failing rank, which they name
-/// where no other rank failed.
+/// Collective. Runs `stage` on every rank. If it throws on any rank, every rank throws an AgreedError with
+/// all messages, duplicates removed. Code and facts come from the lowest failing rank; the facts name that
+/// rank if it is the only one.
 void run_stage(Communicator& comm, const std::function<void()>& stage);
 
-/// Collective. Throws an AgreedError that names rank and key when the texts (see describe_difference) differ.
+/// Collective. Throws an AgreedError that names rank and key if the texts differ (see describe_difference).
 void check_same_config(Communicator& comm, const std::string& resolved);
 
-/// Collective. Throws an AgreedError that names the ranks whose data is not rank 0's. Ranks that did not read
-/// it whole give "".
+/// Collective. Throws an AgreedError that names the ranks whose data differs from rank 0's. Ranks that did
+/// not read all data pass "".
 void check_same_data(Communicator& comm, const std::string& fingerprint);
 
-/// Collective. True on every rank when it is true on any.
+/// Collective. Returns true on every rank if `mine` is true on any.
 bool any_rank(Communicator& comm, bool mine);
 
-/// Collective. The text of `root`, on every rank.
+/// Collective. Returns `root`'s text on every rank.
 std::string text_of_rank(Communicator& comm, int root, const std::string& mine);
 
 }  // namespace trireme

@@ -10,7 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Whatever a check calls it, here it is a failure while running.
+// Input errors of checks are runtime failures here.
 AgreedError while_running(const AgreedError& error) {
   if (error.code() != ErrorCode::kInvalidInput) return error;
   return AgreedError(error.saying(ErrorCode::kRuntime, error.what()));
@@ -18,7 +18,7 @@ AgreedError while_running(const AgreedError& error) {
 
 }  // namespace
 
-// The one thread of this rank: its end is seen by progress_.
+// Each rank has one thread, which sets progress_ when it ends.
 void BackgroundSave::run(Progress then, const std::function<void()>& work) {
   join();
   thread_ = std::thread([this, then, work] {
@@ -46,7 +46,7 @@ void BackgroundSave::start(const CheckpointStore& store, const RunState& state,
   try {
     run_stage(comm, [&] {
       engine_.snapshot()->take();
-      if (engine_.verifier() != nullptr) files_.note();  // nothing that nobody verified is saved
+      if (engine_.verifier() != nullptr) files_.note();  // never save unverified state
       if (!is_first) return;
       store_ = store;
       state_ = state;
@@ -78,7 +78,7 @@ std::optional<BackgroundSave::Saved> BackgroundSave::advance(std::span<const Pro
   if (!is_active()) return std::nullopt;
   const auto is = [](Progress progress) { return [progress](Progress one) { return one == progress; }; };
   const bool has_failed = std::ranges::any_of(ranks, is(Progress::kFailed));
-  if (has_failed) cancelled_ = true;  // the others need not write to the end
+  if (has_failed) cancelled_ = true;  // other ranks stop writing early
   if (ranks[0] == Progress::kDone || has_failed) return finish();
   if (std::ranges::all_of(ranks, is(Progress::kWritten)) && engine_.communicator().rank() == 0) {
     progress_ = Progress::kFinishing;
@@ -96,7 +96,7 @@ std::optional<BackgroundSave::Saved> BackgroundSave::finish() {
   };
   try {
     run_stage(comm, raise);
-    // Rank 0 may have begun already: then it has ended by now.
+    // If rank 0 had already begun, it has finished by now.
     run_stage(comm, [&] {
       if (comm.rank() != 0 || progress_ == Progress::kDone) return;
       put_in_place();

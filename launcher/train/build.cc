@@ -57,7 +57,7 @@ JobConfig resolve(JobConfig config) {
   check_tensor_ranks(config);
   const bool cuts = config.parallel.layout.pipeline > 1 && !config.parallel.is_searched() &&
                     config.parallel.pipeline_cut.kind != PipelineCut::Kind::kMeasured;
-  if (cuts) pipeline_cut(config, *build_blocks(config.model));  // refuses what cannot be cut
+  if (cuts) pipeline_cut(config, *build_blocks(config.model));  // throws if the blocks cannot be cut
   if (!parameter_rules(config).empty()) check_patterns(config, *build_blocks(config.model));
   if (config.optimizer.name == OptimizerConfig::Kind::kMuon) {
     check_matrices(config, *build_blocks(config.model));
@@ -97,7 +97,7 @@ std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks) 
 PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
   EngineOptions options = engine_options(config, *blocks);
   options.device.type = config.parallel.device.value_or(DeviceType::kCpu);
-  // What is open may not be what the engine would refuse: [Note: uneven layouts].
+  // The default of an open field must not be a value that the engine refuses: [Note: uneven layouts].
   if (config.parallel.open.contains("accumulate_unsharded") && is_uneven(options, num_ranks)) {
     options.layout.accumulate_unsharded = true;
   }

@@ -1,4 +1,4 @@
-// From a job to the parts that the engine takes: blocks, data sets, options.
+// Builds the engine's inputs from a job: blocks, data sets, options.
 #pragma once
 
 #include <memory>
@@ -12,30 +12,30 @@
 
 namespace trireme {
 
-/// Fills in what a job leaves to `model.size` and to the training data: the numbers of [model]. Throws
-/// Error(kInvalidInput) when the vocabulary is not known from either.
+/// Fills in the fields of [model] that `model.size` or the training data determine. Throws
+/// Error(kInvalidInput) if neither gives the vocabulary.
 JobConfig resolve(JobConfig config);
 
-// Of a resolved job:
+// For a resolved job:
 
 std::shared_ptr<const BlockList> build_blocks(const ModelSection& model);
 
 /// The policy of [precision], checked by check_config().
 Precision build_precision(const PrecisionSection& section);
 
-/// Layout::cut of parallel.pipeline_cut. Throws Error(kInvalidInput), naming the
-/// key, for a cut that cannot be.
+/// Layout::cut for parallel.pipeline_cut. Throws Error(kInvalidInput), naming the key, for an impossible cut.
 std::vector<int> pipeline_cut(const JobConfig& config, const BlockList& blocks);
 
-/// For the CPU: choose_device() knows better. `threads` and `memory_limit` are those of the job; threads 0
-/// stands for 1, and "auto" for what needs least memory (see with_accumulation). `blocks` of build_blocks().
+/// Options for the CPU; choose_device() changes them for other devices. `threads` and `memory_limit` come
+/// from the job; threads = 0 becomes 1. "auto" becomes the choice with the least memory (see
+/// with_accumulation). `blocks` are from build_blocks().
 EngineOptions engine_options(const JobConfig& config, const BlockList& blocks);
 
-/// The layout of a step's samples over `num_ranks` ranks. Throws Error(kInvalidInput) where stages or
-/// micro-batches cannot share them equally, saying what would do.
+/// Distributes a step's samples over `num_ranks` ranks. Throws Error(kInvalidInput), with valid numbers, if
+/// stages or micro-batches cannot be divided equally.
 BatchLayout batch_layout(const JobConfig& config, int num_ranks);
 
-/// The job as foresight takes it; `blocks` of build_blocks().
+/// The job in the form that predictions take; `blocks` are from build_blocks().
 PlannedJob planned_job(const JobConfig& config, std::shared_ptr<const BlockList> blocks, int num_ranks);
 
 LrSchedule lr_schedule(const JobConfig& config);
@@ -43,14 +43,14 @@ LrSchedule lr_schedule(const JobConfig& config);
 /// The shapes of one training sample.
 SampleSpec sample_spec(const JobConfig& config);
 
-/// Opens the data. With `read_whole`, reads all shards to be sure that no token id is beyond the vocabulary,
-/// and takes their fingerprints. Throws Error(kInvalidInput) naming the key and the file.
+/// Opens the data. With `read_whole`, reads all shards, checks that token ids are within the vocabulary, and
+/// computes fingerprints. Throws Error(kInvalidInput) naming the key and the file.
 JobData open_data(const JobConfig& config, bool read_whole);
 
-/// Only data.eval, which must not be empty unless data.kind is "synthetic". Throws as open_data().
+/// Opens only data.eval, which must be set unless data.kind is "synthetic". Throws as open_data().
 JobData open_eval_data(const JobConfig& config, bool read_whole);
 
-/// Threads of a rank that read data ahead (data.workers), where it computes with `threads`.
+/// Reader threads of a rank that computes with `threads` (data.workers).
 int num_data_workers(const JobConfig& config, int threads);
 
 }  // namespace trireme

@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-/// With any cut: it is what is searched.
+/// The job with an arbitrary cut, as the cut is what is searched.
 PlannedJob uncut_job(JobConfig config, std::shared_ptr<const BlockList> blocks, int num_ranks) {
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
   return planned_job(config, std::move(blocks), num_ranks);
@@ -28,7 +28,7 @@ MemoryCut search(const JobConfig& config, const PlannedJob& job, const std::vect
                  const CutMemory& memory) {
   MemoryCut found = cut_within_memory(job, costs, memory.limit_bytes);
   if (!found.cut || found.is_fastest) return found;
-  constexpr double kWorthSaying = 1.01;  // costs are no more exact than that
+  constexpr double kWorthSaying = 1.01;  // smaller differences are within the error of the costs
   const double slowest = std::ranges::max(chunk_costs(*found.cut, costs));
   const double bound = std::ranges::max(chunk_costs(found.fastest.cut, costs));
   if (slowest > kWorthSaying * bound) {
@@ -104,7 +104,7 @@ PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicat
   PipelineCut cut;
   run_stage(*comm, [&] {
     if (comm->rank() > 0) return;
-    batch_layout(config, comm->size());  // refuses what cannot be laid out
+    batch_layout(config, comm->size());  // throws if the batch cannot be laid out
     cut = is_measured ? measured_cut(config, known_or_measured(config, choice.measurement), memory)
                       : flops_cut(config, memory);
   });

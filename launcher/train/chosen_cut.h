@@ -1,5 +1,5 @@
-// The cut into pipeline stages of a job that leaves it to us: by counted arithmetic (the default) or by
-// measured times, within the memory of a rank. See [Note: search of cuts].
+// Chooses the pipeline cut of a job that does not list one: by FLOPs (the default) or by measured times,
+// within a rank's memory. See [Note: search of cuts].
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,26 @@
 
 namespace trireme {
 
-/// The limits of a cut.
+/// Limits for a cut.
 struct CutMemory {
   int num_ranks = 1;
-  std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // of a rank
+  std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // per rank
 };
 
 PipelineCut listed(const StageMap& cut);
-/// As parallel.pipeline_cut lists it: "3, 6".
+/// In the form of parallel.pipeline_cut: "3, 6".
 std::string as_list(const StageMap& cut);
 
-/// Resolves parallel.pipeline_cut = "flops" of a resolved job: "flops" itself, which is the fastest
-/// cut of all, where that fits or no cut was found that does; else the fastest that fits, listed, with a
-/// message that says so.
+/// Resolves parallel.pipeline_cut = "flops" of a resolved job. Returns "flops" itself if the fastest cut
+/// fits, or if no fitting cut was found. Otherwise returns the fastest fitting cut as a list, and logs that.
 PipelineCut flops_cut(const JobConfig& config, const CutMemory& memory);
 
-/// Resolves parallel.pipeline_cut = "measured" by the times of `profile`: the fastest cut that fits.
-/// If none is found to fit, the one that came closest, with a warning that names it; the check of the
-/// job's memory then refuses it.
+/// Resolves parallel.pipeline_cut = "measured" with the times of `profile`: the fastest cut that fits. If
+/// none fits, returns the one closest to fitting and logs a warning; the memory check then refuses the job.
 PipelineCut measured_cut(const JobConfig& config, const BlockProfile& profile, const CutMemory& memory);
 
-/// The profile measured for a job before, in `file`, if it was measured on `device` with as many threads;
-/// else measures, and keeps it there.
+/// Returns the profile in `file` if it was measured on the same device and number of threads; otherwise
+/// measures one and writes it to `file`.
 struct CutMeasurement {
   Device device;
   int threads = 1;
@@ -46,13 +44,13 @@ struct CutMeasurement {
 BlockProfile known_or_measured(const JobConfig& config, const CutMeasurement& measurement);
 
 struct CutChoice {
-  CutMeasurement measurement;                                           // of "measured"
-  std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // of memory, of this rank
+  CutMeasurement measurement;                                           // for "measured"
+  std::int64_t limit_bytes = std::numeric_limits<std::int64_t>::max();  // memory of this rank
 };
 
-/// Collective. What to set parallel.pipeline_cut of a resolved job to: for "flops" and "measured" what rank 0
-/// finds for the rank with the least memory, the same on every rank; any other value as it is. A rank that
-/// stalls or dies meanwhile is named (parallel.timeout_s).
+/// Collective. The value for parallel.pipeline_cut of a resolved job. For "flops" and "measured", rank 0
+/// chooses for the rank with the least memory, and every rank returns its choice; other values are unchanged.
+/// A rank that stalls or dies meanwhile is named (parallel.timeout_s).
 PipelineCut chosen_cut(const JobConfig& config, const std::shared_ptr<Communicator>& comm,
                        const CutChoice& choice);
 

@@ -22,7 +22,7 @@ int ranks_of_first_host(const LayoutRanks& ranks) {
   return static_cast<int>(std::ranges::count(ranks.hosts, ranks.hosts[0]));
 }
 
-/// That ranks of a host share; 0: a launcher has bound each to its own.
+/// Number of cores that the ranks of a host share; 0: the launcher bound each rank to its own cores.
 int shared_cores(DeviceType type) {
   const CoreCounts cores = count_cores();
   return traits(type).host_memory && cores.affinity == cores.machine ? cores.usable() : 0;
@@ -97,7 +97,7 @@ ChosenLayout choose_layout(const JobConfig& config, const ClusterChoice& cluster
                                              .on_progress = progress_lines()});
   if (report.found.best.empty()) {
     const bool none_divides = !report.found.closest && report.fixed.empty();
-    if (none_divides) batch_layout(config, ranks.num_ranks);  // may know what would do
+    if (none_divides) batch_layout(config, ranks.num_ranks);  // its message may list valid numbers
     throw Error(ErrorCode::kInvalidInput, "parallel.layout = \"auto\" on {} rank(s): {}", ranks.num_ranks,
                 describe_none(report));
   }
@@ -116,7 +116,7 @@ JobConfig with_chosen_layout(const JobConfig& config, const std::shared_ptr<Comm
   ranks.limit_bytes = std::ranges::min(comm->all_gather_value(mine.limit_bytes));
   std::string chosen;
   ClusterChoice cluster;
-  // All at once where it is measured. A file is rank 0's to read: others may not have it.
+  // All ranks measure at once. Only rank 0 reads a cluster file: other hosts may not have it.
   run_stage(*comm, [&] {
     if (config.parallel.cluster.empty() || comm->rank() == 0)
       cluster = cluster_of_search(config, ranks, Rates::kAtOnce);

@@ -1,4 +1,4 @@
-// The layout of a job that leaves it to a search, parallel.layout = "auto": chosen before anything runs.
+// Chooses the layout of a job with parallel.layout = "auto", before anything runs.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,35 @@
 
 namespace trireme {
 
-/// The ranks that a layout is chosen for.
+/// The ranks to choose a layout for.
 struct LayoutRanks {
   int num_ranks = 1;
-  HostMap hosts;  // of every rank; empty: one host
-  Device device;  // of a rank, and its host threads
+  HostMap hosts;  // of all ranks; empty: one host
+  Device device;  // of a rank
   int threads = 1;
-  std::int64_t limit_bytes = 0;  // of a rank; 0: the memory of the description's device
+  std::int64_t limit_bytes = 0;  // of a rank; 0: the memory of the cluster description's device
 };
 
-/// The rates of this machine where nobody has described it.
+/// The source of rates for a machine without a cluster description.
 enum class Rates {
-  kMeasured,  // by this process alone
-  kAtOnce,    // by all ranks of the job at the same time
-  kAssumed,   // only to know what fits
+  kMeasured,  // measured by this process alone
+  kAtOnce,    // measured by all ranks of the job at the same time
+  kAssumed,   // assumed; enough to decide what fits
 };
 
-/// What the search knows of the ranks: parallel.cluster, else this machine, roughly.
+/// The cluster for the search: parallel.cluster, or a rough description of this machine.
 ClusterChoice cluster_of_search(const JobConfig& config, const LayoutRanks& ranks, Rates rates);
 
-/// The job with the fastest layout that fits as its own, and a message that says which. Throws
-/// Error(kInvalidInput) where none fits, with the one that comes closest.
+/// The job with the fastest fitting layout, and a message that describes the choice. Throws
+/// Error(kInvalidInput) if none fits, with the one closest to fitting.
 struct ChosenLayout {
   JobConfig config;
   std::string message;
 };
 ChosenLayout choose_layout(const JobConfig& config, const ClusterChoice& cluster, const LayoutRanks& ranks);
 
-/// Collective. What a job with parallel.layout = "auto" runs, on every rank: rank 0 chooses for the rank with
-/// the least memory, and says what. A job that gives its layout stays as it is.
+/// Collective. The job with its layout, on every rank. For parallel.layout = "auto", rank 0 chooses for the
+/// rank with the least memory and logs the choice. Other jobs are unchanged.
 JobConfig with_chosen_layout(const JobConfig& config, const std::shared_ptr<Communicator>& comm,
                              const LayoutRanks& mine);
 

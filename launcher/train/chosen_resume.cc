@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-// Of the file system, by its size alone; -1: there is none.
+// The newest checkpoint in the file system, checked by file sizes only; -1: none.
 std::int64_t newest_step(TrainingRun& run) {
   std::int64_t step = -1;
   run_stage(run.comm(), [&] {
@@ -25,13 +25,13 @@ struct ChosenCheckpoint {
   std::int64_t step = 0;
 };
 
-// Throws AgreedError where what was named is not there, or all are damaged.
+// Throws AgreedError if the named checkpoint does not exist, or all checkpoints are damaged.
 ChosenCheckpoint find_in_files(TrainingRun& run) {
   std::string folder;
   std::int64_t step = 0;
   run_stage(run.comm(), [&] {
     if (!run.is_first()) return;
-    check_folder_to_write(run.out.root);  // before anything of it is read
+    check_folder_to_write(run.out.root);  // before anything in it is read
     const auto found = find_resume(run.store, run.options.config.checkpoint.resume);
     step = found ? found->manifest.step : 0;
     if (found) folder = found->folder.string();
@@ -46,8 +46,9 @@ void check_steps(TrainingRun& run, const ChosenCheckpoint& chosen) {
                   "{} is of step {}, beyond train.steps = {}: raise it, or choose another --out",
                   chosen.folder, chosen.step, run.num_steps());
     if (run.options.config.checkpoint.resume.kind == Resume::Kind::kAuto)
-      return;  // it is the newest whole one
-    // Whole checkpoints of later steps would win the next `auto`, and push this run's out of checkpoint.keep.
+      return;  // it is the newest whole checkpoint
+    // Whole checkpoints of later steps would be chosen by the next `auto`, and checkpoint.keep would remove
+    // this run's.
     const auto newest = run.store.latest(Verify::kSizes);
     TRIREME_CHECK(
         !newest || newest->manifest.step <= chosen.step,
@@ -59,7 +60,7 @@ void check_steps(TrainingRun& run, const ChosenCheckpoint& chosen) {
 
 }  // namespace
 
-// The memory of hosts where it is newer: the file system is not read whole then.
+// If the memory of hosts has a newer checkpoint, the file system's is not read.
 void choose_resume(TrainingRun& run) {
   open_partner(run);
   const bool looks = run.partner && run.partner->restore;

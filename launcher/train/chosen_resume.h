@@ -1,12 +1,13 @@
-// The checkpoint that a run goes on from: in the file system, or in the memory of hosts (checkpoint.partner).
+// Chooses the checkpoint that a run resumes from: in the file system or in the memory of hosts
+// (checkpoint.partner).
 #pragma once
 
 namespace trireme {
 
 struct TrainingRun;
 
-/// Sets the folder that the run resumes from; empty: a fresh start. Collective. Throws AgreedError where what
-/// checkpoint.resume names is not there, or where there are later checkpoints than that.
+/// Sets run.resume_folder; empty: a fresh start. Collective. Throws AgreedError if the checkpoint that
+/// checkpoint.resume names does not exist, or if later checkpoints exist.
 void choose_resume(TrainingRun& run);
 
 }  // namespace trireme

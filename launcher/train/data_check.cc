@@ -87,11 +87,11 @@ constexpr DataFactRow kRows[] = {
       no(kNoData), no(kNoData)}},
 };
 
-/// Two values that differ, and where the second one was met.
+/// Two differing values, and the place of the second one.
 struct Difference {
   std::string saved, met, place;
-  bool is_repair = false;   // files were replaced, and the samples and their order are the same
-  std::string remedy = {};  // in place of the rule's; empty: the rule's fits
+  bool is_repair = false;   // files were repaired; samples and their order are the same
+  std::string remedy = {};  // replaces the rule's remedy; empty: keep that
 };
 
 std::string text_of_training(const DataRecord& record) {
@@ -100,7 +100,7 @@ std::string text_of_training(const DataRecord& record) {
              : to_string(*record.train);
 }
 
-/// The files are the same: keys of the job cut other samples out of them.
+/// For unchanged files: keys of the job changed how samples are cut from them.
 void describe_changed_keys(const DataRecord& saved, const MetData& met, Difference& difference) {
   if (!saved.rows || !met.data.rows) return;
   std::vector<std::string> before, now;
@@ -151,7 +151,7 @@ std::optional<Difference> compare_sizes(const DataRecord& saved, const MetData& 
   return Difference{text(*a), text(*b), "the job"};
 }
 
-/// Other programs round their numbers, and pixels are fp32.
+/// Other programs may round these numbers; pixels are fp32.
 bool are_near(const std::array<double, 3>& a, const std::array<double, 3>& b) {
   return std::ranges::equal(a, b, [](double x, double y) { return std::abs(x - y) < 1e-6; });
 }
@@ -180,7 +180,7 @@ std::optional<Difference> compare_fact(DataFact fact, const DataRecord& saved, c
       return compare_normalisations(saved, met);
     case DataFact::kSamples:
     case DataFact::kClassNames:
-      return std::nullopt;  // followed; check_same_classes() names the first one
+      return std::nullopt;  // accepted here; check_same_classes() names the first difference
   }
   return std::nullopt;
 }
@@ -191,7 +191,7 @@ TokenizerRecord tokenizer_at(const JobConfig& config, const std::string& path) {
   return prepared ? tokenizer_of(*prepared) : TokenizerRecord{};
 }
 
-/// Synthetic data follows from the job alone.
+/// Synthetic data is fully determined by the job.
 std::optional<DataFingerprint> synthetic_or(const JobConfig& config,
                                             const std::optional<DataFingerprint>& fingerprint) {
   if (config.data.kind == DataKind::kSynthetic) return DataFingerprint{.contents = "synthetic samples"};

@@ -1,5 +1,5 @@
-// Compares the record of a checkpoint with the data, tokenizers and class names that it meets. One table
-// has the rules of all meetings; every command calls compare_data().
+// Compares a checkpoint's data record with the data, tokenizer and class names that a command uses with it.
+// One table holds the rules of all commands; every command calls compare_data().
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace trireme {
 
-/// The commands that bring a checkpoint and data together.
+/// The commands that use a checkpoint with data.
 enum class Meeting : std::uint8_t {
-  kResume,    // `trireme train`, and each start of `trireme run`: from a folder or from a partner's copy
+  kResume,    // `trireme train`, and each attempt of `trireme run`: from a folder or a partner's copy
   kInitFrom,  // model.init_from
   kEval,
   kSample,
@@ -38,18 +38,18 @@ enum class DataFact : std::uint8_t {
 
 enum class DataRule : std::uint8_t {
   kNotCompared,
-  kFollowed,             // the checkpoint decides
-  kComparedWithWeights,  // where the weights are opened, with the rest of the model
-  kChecksum,             // the checksums of the manifest cover the file that is used
+  kFollowed,             // the checkpoint's value is used
+  kComparedWithWeights,  // compared when the weights are opened, with the rest of the model
+  kChecksum,             // covered by the checksums in the manifest
   kWarned,
-  kRefusedUnlessMeant,  // checkpoint.new_data = true says that the difference is meant
+  kRefusedUnlessMeant,  // accepted with checkpoint.new_data = true
   kRefused,
 };
 std::string_view word_of(DataRule rule);
 
 struct DataRuleCell {
   DataRule rule = DataRule::kNotCompared;
-  std::string_view text;  // what to do about a difference; of a fact that is not compared, why
+  std::string_view text;  // what to do about a difference; for kNotCompared, the reason
 };
 
 struct DataFactRow {
@@ -62,30 +62,30 @@ struct DataFactRow {
 };
 std::span<const DataFactRow> data_fact_rows();
 
-/// The data that a checkpoint meets, with its places for messages.
+/// The data used with a checkpoint, and where it comes from, for messages.
 struct MetData {
   std::string checkpoint;  // its folder
-  DataRecord data;         // what is not known is not compared
+  DataRecord data;         // unknown values are not compared
   std::string train, eval, tokenizer, classes;
   bool new_data = false;       // checkpoint.new_data
-  bool lacks_classes = false;  // it may have the first of the checkpoint's classes alone
+  bool lacks_classes = false;  // the data may have only the first of the checkpoint's classes
 };
 
-/// The data of a job that trains, or that only evaluates. An empty `checkpoint`: none is met.
+/// The data of a job that trains, or that only evaluates. Without a `checkpoint`, pass "".
 MetData met_by_training(const JobConfig& config, const JobData& data, const std::string& checkpoint);
 MetData met_by_evaluation(const JobConfig& config, const JobData& data, const std::string& checkpoint);
 
 struct DataChanges {
   std::vector<std::string> warnings;
-  bool training_data = false;  // is other data than the checkpoint's
+  bool training_data = false;  // the training data differs from the checkpoint's
 };
 
-/// Throws Error(kInvalidInput) for the first difference that the rules refuse, in the order of the table:
-/// other class names or tokenizers make other data. The message names both values, both places and what to
-/// do.
+/// Throws Error(kInvalidInput) for the first difference that the rules refuse. The table's order matters,
+/// because other class names or tokenizers also change the data. The message has both values, both places and
+/// what to do.
 DataChanges compare_data(Meeting meeting, const DataRecord& saved, const MetData& met);
 
-/// A line for a checkpoint of a build that saved no fingerprint; empty for others.
+/// A warning for a checkpoint of an older build, which saved no fingerprint; empty for others.
 std::string describe_unknown_data(const DataRecord& saved, const std::string& checkpoint);
 
 }  // namespace trireme

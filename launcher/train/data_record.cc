@@ -52,7 +52,7 @@ std::int64_t count_in(const SortedJson& json, const char* key) {
   return count;
 }
 
-/// The file beside the checkpoint is what builds before this one saved of their tokenizer.
+/// Older builds saved only the tokenizer's file beside the checkpoint.
 TokenizerRecord older_tokenizer(const std::string& kind, const fs::path& folder) {
   const std::string_view file = tokenizer_file(kind);
   if (file.empty() || !fs::exists(folder / file)) return {.kind = kind};

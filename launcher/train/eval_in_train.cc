@@ -11,8 +11,8 @@
 namespace trireme {
 namespace {
 
-// Published sets have copies of a few training pictures among those for evaluation: below one in so many,
-// they are a warning.
+// Some published data sets have a few training images in the evaluation set. Below one in kFewCopies this is
+// only a warning.
 constexpr std::int64_t kFewCopies = 100;
 
 std::optional<SharedFiles> shared_files(const JobConfig& config, const JobData& data) {

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// The micro-batches of a rank in the order in which an evaluation asks for them.
+/// The micro-batches of a rank, in the order of the evaluation.
 std::vector<BatchRequest> requests_of(const BatchLayout& batch, int data_rank) {
   std::vector<BatchRequest> requests;
   for (std::int64_t m = 0; m < batch.per_rank(); ++m) {
@@ -35,7 +35,7 @@ EvaluationOptions evaluation_of(const JobConfig& config, std::shared_ptr<const D
   if (train.eval_batches > 0) {
     evaluation.num_samples = std::min(evaluation.num_samples, train.eval_batches * train.global_batch);
   }
-  // Packed rows come by length.
+  // Packed rows are sorted by length.
   const bool in_order =
       family_of(config.model).data.in_order_of_classes || config.data.kind == DataKind::kDocuments;
   const bool spreads = in_order && evaluation.num_samples < data->num_samples();
@@ -80,11 +80,13 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
       .of_averages = options.weights == Weights::kAverages};
   metrics.num_samples = options.num_samples;
   if (!options.counts_top_k) return metrics;
-  if (engine.groups().coord()[Axis::kTensor] > 0) mine = {};  // tensor ranks see the same logits
+  // All tensor ranks see the same logits: count them once.
+  if (engine.groups().coord()[Axis::kTensor] > 0) mine = {};
   const TopK all = TopK::sum(engine.communicator().all_gather_value(mine));
   TRIREME_CHECK(all.num_targets > 0, "none of the {} samples to evaluate could be read", options.num_samples);
   const auto total = static_cast<double>(all.num_targets);
-  metrics.loss *= static_cast<double>(num_targets) / total;  // the engine divided by those left out, too
+  // The engine's mean counted targets that were left out.
+  metrics.loss *= static_cast<double>(num_targets) / total;
   metrics.num_samples -= (num_targets - all.num_targets) / sample_targets;
   metrics.top1 = static_cast<double>(all.top1) / total;
   if (all.tells_top5()) metrics.top5 = static_cast<double>(all.top5) / total;

@@ -1,4 +1,4 @@
-// The loss of a model over a data set, and how often it is right.
+// Evaluates a model on a data set: loss and accuracy.
 #pragma once
 
 #include <memory>
@@ -11,19 +11,19 @@ namespace trireme {
 
 struct EvaluationOptions {
   std::shared_ptr<const Dataset> dataset;
-  std::int64_t num_samples = 0;  // the first ones
-  int workers = 1;               // threads that read ahead
+  std::int64_t num_samples = 0;  // the first samples of the data set
+  int workers = 1;               // reader threads
   Weights weights = Weights::kParameters;
-  bool counts_top_k = false;  // of the classes, or of the next tokens
+  bool counts_top_k = false;  // over the classes, or over the next tokens
 };
 
-/// The samples of `data` that an evaluation of the job reads, one by one.
+/// The samples of `data` that an evaluation of the job reads, in the order of reading.
 EvaluationOptions evaluation_of(const JobConfig& config, std::shared_ptr<const Dataset> data);
 
-/// Throws Error(kInvalidInput) where none of them has a target, as where few tokens are masked.
+/// Throws Error(kInvalidInput) if no sample has a target, for example if few tokens are masked.
 void check_has_targets(const EvaluationOptions& evaluation);
 
-/// Collective. The same figures on every rank and layout.
+/// Collective. Returns the same figures on every rank and for every layout.
 EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options);
 
 }  // namespace trireme

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of products of [n, n] matrices, in `times` runs.
+/// Total time of `times` products.
 double product_seconds(const Context& ctx, const MatmulArgs& args, int times) {
   ctx.backend->synchronize(ctx.exec);
   const Clock::time_point start = Clock::now();
@@ -24,7 +24,7 @@ double product_seconds(const Context& ctx, const MatmulArgs& args, int times) {
 
 double product_rate(const Context& ctx, const Precision& precision) {
   constexpr std::int64_t kFirst = 256, kLargest = 8192;
-  constexpr double kLongEnough_s = 1e-3;  // of one product: launches and threads cost nothing beside it
+  constexpr double kLongEnough_s = 1e-3;  // per product; makes launch overhead negligible
   constexpr int kTries = 8;
   const DType dtype = precision.compute_dtype();
   const RandomOperands operands(ctx);
@@ -36,7 +36,7 @@ double product_rate(const Context& ctx, const Precision& precision) {
     const MatmulArgs args{.a = a, .b = b, .d = d, .math = precision.math_of(OpKind::kLinear)};
     const auto extent = static_cast<double>(n);
     const double operations = 2 * extent * extent * extent;
-    product_seconds(ctx, args, 1);  // libraries choose their kernels
+    product_seconds(ctx, args, 1);  // warm-up: libraries choose their kernels
     const double once = product_seconds(ctx, args, 1);
     best = std::max(best, operations / once);
     if (once < kLongEnough_s && n < kLargest) continue;
@@ -49,7 +49,7 @@ double product_rate(const Context& ctx, const Precision& precision) {
 }  // namespace
 
 double step_operations(const PlannedJob& job) {
-  // Nothing of the layout, but what decides the arithmetic.
+  // Only the options that determine the arithmetic, not the layout.
   const EngineOptions plain{.optimizer = job.options.optimizer,
                             .rules = job.options.rules,
                             .precision = job.options.precision,

@@ -29,7 +29,7 @@ void write_holder(int fd) {
   std::array<char, 128> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
   const std::string text = fmt::format("process {} on {}\n", ::getpid(), host.data());
-  // For people only: a lock that could not be labelled is a lock all the same.
+  // For people only; the lock is valid without it.
   if (::ftruncate(fd, 0) == 0) [[maybe_unused]]
     const ssize_t written = ::pwrite(fd, text.data(), text.size(), 0);
 }

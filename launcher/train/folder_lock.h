@@ -1,16 +1,16 @@
-// One run at a time writes an output folder.
+// Ensures that only one run at a time writes an output folder.
 #pragma once
 
 #include <filesystem>
 
 namespace trireme {
 
-/// Holds `folder`/.lock locked (flock) while it lives; the system lets go of it when the process ends,
-/// however it ends. The file stays, and says which process wrote last.
+/// Holds a lock (flock) on `folder`/.lock during its lifetime; the kernel releases it when the process ends.
+/// The file remains and names the process that wrote last.
 class FolderLock {
  public:
-  /// Throws Error(kInvalidInput) naming the process that holds the folder. A file system that knows no locks
-  /// gives a warning and no lock.
+  /// Throws Error(kInvalidInput) naming the process that holds the folder. On a file system without locks,
+  /// warns and continues without one.
   explicit FolderLock(const std::filesystem::path& folder);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;

@@ -10,7 +10,7 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kSyntheticSamples = 1024;  // a pass
+constexpr std::int64_t kSyntheticSamples = 1024;  // per pass
 
 MixOptions mix_options(const DataSection& data) {
   return {.mixup_alpha = data.mixup, .mosaic_probability = data.mosaic};
@@ -28,7 +28,7 @@ ViewOptions view_options(const DataSection& data) {
           .stddev = data.stddev};
 }
 
-/// Runs `open` and puts the key in front of what is wrong.
+/// Runs `open`; an error's message is prefixed with the key.
 template <class Open>
 auto with_key(const char* key, const Open& open) {
   try {
@@ -143,7 +143,7 @@ const DataModule kImageData{
     .kind = DataKind::kImages,
     .source = "a folder of class folders of pictures, or of CIFAR's or MNIST's files",
     .throughput_unit = "samples",
-    .max_auto_workers = 16,  // decoders beyond that wait for memory
+    .max_auto_workers = 16,  // more decoders are limited by memory bandwidth
     .in_order_of_classes = true,
     .sample_spec = image_sample_spec,
     .describe_sample =

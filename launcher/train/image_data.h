@@ -1,4 +1,4 @@
-// Images for a job.
+// Image data for a job.
 #pragma once
 
 #include "launcher/train/data_module.h"
@@ -8,16 +8,17 @@ namespace trireme {
 
 extern const DataModule kImageData;
 
-/// The names of the classes in data.train and in data.eval, with their place; of pictures or documents.
+/// Class names in data.train and data.eval, with their source; for images and documents.
 ClassNames classes_of_training(const JobConfig& config, const JobData& data);
 ClassNames classes_of_evaluation(const JobConfig& config, const JobData& data);
 
-/// True where the model may know more classes than the data: a head of model.init_from has rows for them.
+/// True if the model may have more classes than the data: with model.init_from, the checkpoint's head has
+/// rows for them.
 bool may_lack_classes(const JobConfig& config);
 
-/// That a label means the same in data.train, data.eval and the model: compares the names of the classes,
-/// then their number and the labels with model.classes. Throws Error(kInvalidInput) naming the first class
-/// that differs, both places and what to do. compare_data() compares them with those of a checkpoint.
+/// Checks that a label means the same in data.train, data.eval and the model. Compares the class names, then
+/// their number, and the labels with model.classes. Throws Error(kInvalidInput) naming the first class that
+/// differs, both places and what to do. compare_data() compares class names with a checkpoint's.
 void check_classes(const JobConfig& config, const JobData& data);
 
 }  // namespace trireme

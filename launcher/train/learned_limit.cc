@@ -21,7 +21,7 @@ std::optional<double> LearnedLimit::limit_s() const {
   return longest ? std::optional(rule_.factor * *longest + rule_.margin_s) : std::nullopt;
 }
 
-// Small changes are left: messages would not be the better for them.
+// Small changes of the limit are not passed on: they would not improve detection.
 void PartLimit::add(double seconds) {
   if (watchdog_ == nullptr) return;
   const double paused_s = watchdog_->paused_s();

@@ -1,5 +1,5 @@
-// parallel.timeout_s = "auto": how long a part of a step, an evaluation, a checkpoint may take, from those
-// that were.
+// parallel.timeout_s = "auto": limits on the duration of steps, evaluations and checkpoints, learned from
+// earlier ones.
 #pragma once
 
 #include <array>
@@ -11,13 +11,14 @@
 
 namespace trireme {
 
-/// [Note: learned limit] For a step twice the longest of the last kWindow steps and 1.5 s. A rank that stops
-/// is waited for by the others a step later at the latest, so that it is named within three steps and two
-/// seconds. A limit is known after `enough` of them, the first of this process left out, which fills caches;
-/// it goes up at once and down when the longest one leaves the window. The same for evaluations, of which a
-/// run has few; and for checkpoints, with much more room, as file systems have moods that no processor has.
+/// [Note: learned limit] The limit of a step is twice the longest of the last kWindow steps, plus 1.5 s. The
+/// other ranks wait for a stopped rank one step later at the latest, so it is named within three steps and
+/// two seconds. A limit applies after `enough` samples; the first sample of a process is left out, because it
+/// fills caches. The limit rises at once, and falls when the longest sample leaves the window. Evaluations
+/// follow the same rule with fewer samples. Checkpoints have a much larger margin, because file systems vary
+/// more than processors.
 struct LimitRule {
-  double factor = 2;  // of the longest
+  double factor = 2;  // times the longest
   double margin_s = 1.5;
   std::size_t enough = 8;
 };
@@ -31,9 +32,9 @@ class LearnedLimit {
 
   explicit LearnedLimit(const LimitRule& rule = kStepRule) : rule_(rule) {}
 
-  /// One has ended: a step from its begin to the exchange of its results.
+  /// Adds the duration of a part: a step lasts from its begin to the exchange of its results.
   void add(double seconds);
-  /// Of the last kWindow; nothing before there are enough.
+  /// Longest of the last kWindow; null before there are enough.
   std::optional<double> longest_s() const;
   std::optional<double> limit_s() const;
 
@@ -43,27 +44,27 @@ class LearnedLimit {
   std::size_t num_seen_ = 0;  // the first one included
 };
 
-/// Sets the limit of a watchdog for a part of the run to what is learned.
+/// Applies the learned limit to one part of the run in a watchdog.
 class PartLimit {
  public:
-  /// Null: nothing is learned. The watchdog outlives this.
+  /// A null watchdog learns nothing. The watchdog outlives this.
   PartLimit(Watchdog* watchdog, Watchdog::Part part, const LimitRule& rule)
       : watchdog_(watchdog), part_(part), learned_(rule) {}
 
   enum class Held : std::uint8_t { kNo, kYes };
-  /// Around the part, which is no longer than others were: the limit holds.
+  /// Create around the part. With Held::kYes the limit applies to it.
   Watchdog::TightScope scope(Held held = Held::kYes) const {
     return {held == Held::kYes ? watchdog_ : nullptr, part_};
   }
-  /// It took so long, with pauses of the whole process.
+  /// `seconds`: duration of the part, including pauses of the whole process.
   void add(double seconds);
 
  private:
   Watchdog* watchdog_;
   Watchdog::Part part_;
   LearnedLimit learned_;
-  double limit_s_ = 0;   // of the watchdog
-  double paused_s_ = 0;  // Watchdog::paused_s() when the last one ended
+  double limit_s_ = 0;   // as set in the watchdog
+  double paused_s_ = 0;  // Watchdog::paused_s() at the end of the last part
 };
 
 }  // namespace trireme

@@ -27,7 +27,7 @@ std::vector<LinearLayer> linear_layers(const BlockList& blocks) {
   return layers;
 }
 
-// As PEFT does, a target may leave out the beginning of a name.
+// As in PEFT, a target may omit the beginning of a name.
 bool names_layer(const std::string& target, const std::string& layer) {
   return matches_pattern(target, layer) || matches_pattern("*." + target, layer);
 }

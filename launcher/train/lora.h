@@ -10,15 +10,14 @@
 
 namespace trireme {
 
-/// Gives each linear layer that a target names an adapter. Throws Error(kInvalidInput) for a target that
-/// names none, with the layer whose name is nearest, and for a rank that is larger than a dim.
+/// Adds an adapter to each linear layer that a target matches. Throws Error(kInvalidInput) for a target
+/// without a match, with the nearest layer name, and for a rank larger than a dim.
 void add_adapters(BlockList& blocks, const ModelSection& model);
 
-/// Of a model that add_adapters() has adapted, in the names of a checkpoint; without layers where it has
-/// none.
+/// The adapters of a model after add_adapters(), with checkpoint names; no layers if it has none.
 SavedAdapters saved_adapters(const ModelSection& model, const BlockList& blocks);
 
-/// ParameterRules::trained of a job with adapters; empty without.
+/// ParameterRules::trained of a job with adapters; empty without adapters.
 std::vector<std::string> trained_with_adapters(const ModelSection& model);
 
 }  // namespace trireme

@@ -18,7 +18,7 @@ namespace {
 
 using SortedJson = nlohmann::json;
 
-constexpr int kHexDigits = 16;  // of a word
+constexpr int kHexDigits = 16;  // per 64-bit word
 
 std::string to_hex(const ProductAlgorithm& algorithm) {
   std::string text;

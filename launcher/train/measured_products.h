@@ -1,5 +1,5 @@
-// The measured choices of a job's products with what they are good for: a card and a version of its library.
-// They travel as JSON, to other ranks, into checkpoints and into the output folder.
+// Measured algorithm choices for a job's matrix products, valid for one card and library version. They are
+// sent to other ranks and stored in checkpoints and the output folder as JSON.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace trireme {
 
-/// By name, as arithmetic_of() has them: {"cuBLASLt": "13.1.0", ...}.
+/// Named as in arithmetic_of(): {"cuBLASLt": "13.1.0", ...}.
 using ProductFacts = std::map<std::string, std::string>;
 
 struct MeasuredProducts {
@@ -20,17 +20,17 @@ struct MeasuredProducts {
   bool operator==(const MeasuredProducts&) const = default;
 };
 
-/// What the choices are good for, of all the facts of a rank.
+/// The facts that the choices depend on, out of all facts of a rank.
 ProductFacts product_facts(const ProductFacts& all);
 
-/// With a checksum of its own.
+/// Includes a checksum.
 nlohmann::json to_json(const MeasuredProducts& products);
-/// Throws Error(kInvalidInput) saying what is wrong.
+/// Throws Error(kInvalidInput) with the problem.
 MeasuredProducts products_of(const nlohmann::json& json);
 
-/// Whole or not at all.
+/// Atomic.
 void write_products(const std::filesystem::path& file, const MeasuredProducts& products);
-/// Throws Error(kInvalidInput) with the path, what is wrong and what to do.
+/// Throws Error(kInvalidInput) with the path, the problem and what to do.
 MeasuredProducts read_products(const std::filesystem::path& file);
 
 /// "14 products measured, 3 of them faster than by the heuristics' choice, by up to 11.0 %".

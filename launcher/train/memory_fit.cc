@@ -29,7 +29,7 @@ std::string nothing_fits(const JobFit& fit) {
          "or devices with more memory";
 }
 
-// More ranks on the same machine would leave less to each.
+// More ranks on the same machine would reduce the limit of each.
 std::string placement(const JobFit& fit) {
   if (fit.limit.ranks_a_machine == 0 || fit.remedy->job.num_ranks <= fit.num_ranks) return "";
   return fmt::format(", no more than {} of them on a machine like this one,", fit.limit.ranks_a_machine);

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// A resumed run keeps the line: it is one of ours, and of a step that will not be made again.
+/// True if a resumed run keeps the line: it is valid, and its step will not be repeated.
 bool is_kept(std::string_view line, const MetricsWriter::Options& options) {
   constexpr std::size_t kMaxLineBytes = 1 << 16;
   if (line.size() > kMaxLineBytes) return false;
@@ -29,7 +29,7 @@ bool is_kept(std::string_view line, const MetricsWriter::Options& options) {
   return step != options.resume_step || !options.evaluates_again || !json.contains("eval_loss");
 }
 
-/// Bytes of the leading lines that a resumed run keeps. Ends before a line that a crash cut short.
+/// Size of the leading lines that a resumed run keeps. Stops before a line that a crash truncated.
 std::uintmax_t kept_bytes(const MetricsWriter::Options& options) {
   const MappedFile file(options.path, "metrics file");
   const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());

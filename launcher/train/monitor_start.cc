@@ -27,7 +27,7 @@ MetricLabels info_of(const JobConfig& config, const RunSummary& summary) {
   return labels;
 }
 
-/// Nothing where this process is not an attempt of the folder's supervisor.
+/// Null if this process is not an attempt of the folder's supervisor.
 std::optional<Restarts> restarts_before(const TrainingRun& run) {
   const std::string& tag = run.options.launch.attempt;
   if (tag.empty()) return std::nullopt;
@@ -72,7 +72,7 @@ struct AsHyperparameter {
   std::variant<bool, double, std::string> operator()(const auto& list) const { return to_toml(list); }
 };
 
-/// The keys that have an effect on what is learned, or how fast.
+/// The keys that affect the result or the speed of training.
 std::vector<Hyperparameter> hyperparameters_of(const JobConfig& config) {
   std::vector<Hyperparameter> found;
   for (const ConfigKey& key : config_keys()) {
@@ -83,7 +83,7 @@ std::vector<Hyperparameter> hyperparameters_of(const JobConfig& config) {
   return found;
 }
 
-/// See LogSection::gpus.
+/// The GPUs to monitor, see LogSection::gpus.
 std::optional<std::vector<std::string>> gpus_of(const TrainingRun& run) {
   std::vector<std::string> pci_bus_ids;
   switch (run.options.config.log.gpus) {

@@ -1,4 +1,4 @@
-// From a run that is about to begin to what shows it to other programs.
+// Starts the monitoring of a run by other programs.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// Rank 0. Null where no key of [log] wants one. Warns of an address that other machines may reach. Throws
-/// Error(kInvalidInput) naming the key of a file or a server that cannot be made.
+/// Rank 0. Null if no key of [log] requests monitoring. Warns about an address that other machines can reach.
+/// Throws Error(kInvalidInput) with the key if a file or a server cannot be created.
 std::unique_ptr<RunMonitor> start_monitor(const TrainingRun& run, const RunSummary& summary);
 
 }  // namespace trireme

@@ -22,12 +22,12 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// mpirun is gone some milliseconds after the last of its processes, or some seconds on a busy machine.
+// mpirun ends some milliseconds after its last process, or some seconds on a busy machine.
 constexpr auto kPatience = std::chrono::seconds(5);
-// Every rank has such a process, and one of them is enough: they do not come at the same time.
+// Every rank has a helper and one is enough, so they act at different times.
 constexpr auto kBetweenRanks = std::chrono::seconds(1);
 constexpr auto kMpirunPoll = std::chrono::milliseconds(50);
-// mpirun takes a second SIGTERM within 5 s as the wish to end at once, with exit code 1.
+// mpirun treats a second SIGTERM within 5 s as a request to exit at once, with exit code 1.
 constexpr auto kBetweenSignals = std::chrono::milliseconds(300);
 
 bool is_mpirun(pid_t process) {
@@ -40,12 +40,12 @@ bool is_alive(const std::string& process) {
   std::ifstream file("/proc/" + process + "/stat");
   std::string line;
   std::getline(file, line);
-  const auto name_end = line.rfind(')');  // the name may hold blanks and parentheses
+  const auto name_end = line.rfind(')');  // the name may contain blanks and parentheses
   if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
   return line[name_end + 2] != 'Z' && line[name_end + 2] != 'X';
 }
 
-/// True if mpirun has a process to look after. True where the system does not tell.
+/// True if mpirun has a child left, or if the system does not show its children.
 bool has_living_child(pid_t mpirun) {
   std::error_code error;
   for (const auto& thread : fs::directory_iterator(fmt::format("/proc/{}/task", mpirun), error)) {
@@ -64,7 +64,7 @@ bool has_ended(int process_handle, Clock::duration limit) {
   return poll(&polled, 1, static_cast<int>(ms)) > 0;
 }
 
-// This process has given up its own standard error, so that mpirun sees the end of its ranks' ones.
+// The helper has closed its own standard error, so that mpirun sees its ranks' streams end.
 void say_on_standard_error_of(pid_t process, const std::string& text) {
   const int file =
       open(fmt::format("/proc/{}/fd/2", process).c_str(), O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK);
@@ -84,7 +84,7 @@ void end_mpirun(pid_t mpirun, int handle) {
   }
 }
 
-// The other process: waits until its rank has joined or is gone, and then until mpirun is.
+// Main function of the helper: waits until its rank has joined or is gone, and then until mpirun is gone.
 void watch(pid_t mpirun, int handle, int rank_alive, Clock::duration patience) {
   pollfd polled[] = {{rank_alive, POLLIN, 0}, {handle, POLLIN, 0}};
   if (poll(polled, 2, -1) < 0 || polled[1].revents != 0) return;
@@ -97,7 +97,7 @@ void watch(pid_t mpirun, int handle, int rank_alive, Clock::duration patience) {
   }
 }
 
-// Gives up everything that others may wait for the end of: files, the group of the rank, its folder.
+// Releases everything that other processes may wait for: files, the rank's process group, its folder.
 bool leave_rank(int first, int second) {
   const auto low = static_cast<unsigned>(std::min(first, second)),
              high = static_cast<unsigned>(std::max(first, second));
@@ -124,7 +124,7 @@ MpirunWatch::MpirunWatch(int local_rank) {
         if (leave_rank(ends[0], handle)) {
           watch(mpirun, handle, ends[0], kPatience + local_rank * kBetweenRanks);
         }
-      } catch (const std::exception&) {  // of a file of a process that ends meanwhile
+      } catch (const std::exception&) {  // the file's process ended meanwhile
       }
       _exit(0);
     }

@@ -36,7 +36,7 @@ OutputFolder prepare_output_folder(const std::filesystem::path& root) {
                 "cannot create the output folder {}: {}; choose another with --out", root.string(),
                 error ? error.message() : "there is a file of that name")
         .about({.file = root.string(), .system_error = error.value()});
-  // Permissions alone would not show a full disk or a read-only file system.
+  // Permissions alone do not show a full disk or a read-only file system.
   const auto probe = root / fmt::format(".write-test-{}", getpid());
   try {
     write_text_file(probe, "writable\n");
@@ -63,14 +63,14 @@ RefusedFolder::~RefusedFolder() {
   std::error_code error;
   try {
     if (!new_folders_.empty()) check_folder_to_write(new_folders_.front());
-  } catch (const std::exception&) {  // others have laid something there meanwhile
+  } catch (const std::exception&) {  // other processes created files there meanwhile
     return;
   }
   for (std::size_t i = 0; i < new_folders_.size(); ++i) {
     if (i == 0)
       std::filesystem::remove_all(new_folders_[i], error);
     else
-      std::filesystem::remove(new_folders_[i], error);  // where nothing else is in it
+      std::filesystem::remove(new_folders_[i], error);  // only if it is empty
   }
 }
 

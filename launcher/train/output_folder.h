@@ -1,4 +1,4 @@
-// The folder that a run writes: created, and proved writable before step 1.
+// The output folder of a run: created, and tested for writing before step 1.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct OutputFolder {
   std::filesystem::path rollbacks() const { return root / "rollbacks.jsonl"; }
   std::filesystem::path metrics() const { return root / "metrics.jsonl"; }
   std::filesystem::path summary() const { return root / "summary.json"; }
-  // Of the only traced step, or of one of several.
+  // `step`: null if only one step is traced.
   std::filesystem::path trace_json(std::optional<std::int64_t> step) const;
   std::filesystem::path trace_svg(std::optional<std::int64_t> step) const;
   std::filesystem::path tensorboard() const { return root / "tensorboard"; }
@@ -26,13 +26,13 @@ struct OutputFolder {
   std::filesystem::path checkpoints() const { return root / "checkpoints"; }
 };
 
-/// Creates the folder with its parents, and writes and removes a file in it. A folder that another user may
-/// have laid out is refused (check_folder_to_write()). Throws with the path and the system's reason:
-/// Error(kRuntime) when the disk is full or fails, else Error(kInvalidInput).
+/// Creates the folder and its parents, then writes and removes a test file. Refuses a folder that another
+/// user may have prepared (check_folder_to_write()). Throws with the path and the system's reason:
+/// Error(kRuntime) if the disk is full or fails, else Error(kInvalidInput).
 OutputFolder prepare_output_folder(const std::filesystem::path& root);
 
-/// Takes back a folder that a job has made and was refused in: removes it, and those of its parents that were
-/// not there before either. A folder that was there when this began stays as it is.
+/// Removes the output folder of a refused job, and the parents that the job created. A folder that
+/// already existed is kept.
 class RefusedFolder {
  public:
   explicit RefusedFolder(std::filesystem::path root);
@@ -40,7 +40,7 @@ class RefusedFolder {
   RefusedFolder(const RefusedFolder&) = delete;
   RefusedFolder& operator=(const RefusedFolder&) = delete;
 
-  /// Nothing was refused.
+  /// The job was not refused.
   void keep() { new_folders_.clear(); }
 
  private:

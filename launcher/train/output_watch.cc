@@ -51,7 +51,7 @@ std::optional<OutputWatch::Loss> OutputWatch::look() const {
 OutputWatch::Loss OutputWatch::describe_lost_folder(bool has_successor) const {
   const std::string begin = fmt::format("the output folder {} was ", out_.root.string());
   std::error_code error;
-  // The system knows the name of what is open, or the last one that it had.
+  // The kernel reports the current name of the open folder, or its last one.
   const fs::path name = fs::read_symlink(fmt::format("/proc/self/fd/{}", fd_), error);
   const auto found = error ? std::nullopt : FileIdentity::of(name);
   if (found && found->is_same_file(folder_)) {

@@ -1,5 +1,5 @@
-// Notices when the folder that a run writes is renamed, removed or replaced under it: what is open goes on
-// taking what is written then, and it would be lost.
+// Detects that the output folder of a running job was renamed, removed or replaced. Open files still accept
+// writes then, but the data would be lost.
 #pragma once
 
 #include <filesystem>
@@ -14,25 +14,25 @@ namespace trireme {
 class OutputWatch {
  public:
   struct Loss {
-    std::string what;                             // a sentence that names the folder and what became of it
-    std::optional<std::filesystem::path> refuge;  // the folder that a last checkpoint can go to
-    std::string advice;                           // how to go on from it
+    std::string what;                             // a sentence that names the folder and the change
+    std::optional<std::filesystem::path> refuge;  // a folder for a last checkpoint
+    std::string advice;                           // how to resume from it
   };
 
-  /// From here on, of the folder and its metrics.jsonl, which must exist. Throws Error(kRuntime) otherwise.
+  /// Watches the folder and its metrics.jsonl from here on. Throws Error(kRuntime) if they do not exist.
   explicit OutputWatch(OutputFolder out);
   ~OutputWatch();
   OutputWatch(const OutputWatch&) = delete;
   OutputWatch& operator=(const OutputWatch&) = delete;
 
-  /// The change found; empty while all is in its place. Two system calls.
+  /// The change; null if there is none. Costs two system calls.
   std::optional<Loss> look() const;
 
  private:
   Loss describe_lost_folder(bool has_successor) const;
 
   OutputFolder out_;
-  int fd_ = -1;  // of the folder, whatever its name
+  int fd_ = -1;  // of the folder; independent of its name
   FileIdentity folder_, metrics_;
 };
 

@@ -12,7 +12,8 @@
 namespace trireme {
 namespace {
 
-// The least edit distance of `text` to neighbouring parts of a dotted name: a pattern tells a part of a name.
+// The smallest edit distance of `text` to consecutive parts of a dotted name, since patterns often give only
+// part of a name.
 int distance_to_parts(std::string_view text, std::string_view name) {
   int least = std::numeric_limits<int>::max();
   for (std::size_t first = 0; first <= name.size();) {

@@ -1,4 +1,4 @@
-// Where the time of a step goes, as metrics.jsonl and what is made from it have it.
+// The phases of a step's time, as written to metrics.jsonl.
 #pragma once
 
 #include <array>
@@ -11,12 +11,12 @@
 namespace trireme {
 
 enum class Phase : std::uint8_t {
-  kDataWait,    // for micro-batches
-  kForward,     // of a recorded step, neither this nor the next three are known
-  kBackward,    // with the recomputing of activations
-  kExchange,    // what exchanges cost after all overlap
+  kDataWait,    // waiting for micro-batches
+  kForward,     // unknown in a recorded step, as are the next three
+  kBackward,    // including recompute
+  kExchange,    // exchanges, without their overlapped part
   kOptimizer,   // gradient norm and update
-  kCheckpoint,  // saving one after the step before: no part of step_ms
+  kCheckpoint,  // saving a checkpoint after the previous step; not part of step_ms
 };
 inline constexpr int kNumPhases = static_cast<int>(Phase::kCheckpoint) + 1;
 
@@ -27,20 +27,20 @@ inline std::string_view name(Phase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-/// Of rank 0, in seconds; nothing where it is not measured.
+/// Seconds per phase, of rank 0; null where not measured.
 class PhaseSeconds {
  public:
   std::optional<double>& operator[](Phase phase) { return seconds_[static_cast<std::size_t>(phase)]; }
   const std::optional<double>& operator[](Phase phase) const {
     return seconds_[static_cast<std::size_t>(phase)];
   }
-  /// Those of another step; what is not known there counts nothing.
+  /// Adds another step; unknown values count as 0.
   void add(const PhaseSeconds& other) {
     for (std::size_t p = 0; p < seconds_.size(); ++p) {
       if (other.seconds_[p]) seconds_[p] = seconds_[p].value_or(0) + *other.seconds_[p];
     }
   }
-  /// Calls visit(name, seconds) for those that are known, in order.
+  /// Calls visit(name, seconds) for each known phase, in order.
   template <class Visit>
   void visit(Visit visit) const {
     for (int p = 0; p < kNumPhases; ++p) {
@@ -53,7 +53,7 @@ class PhaseSeconds {
   std::array<std::optional<double>, kNumPhases> seconds_;
 };
 
-/// `report_s`: of the exchange in which the ranks report the step, which waits for the slowest of them.
+/// `report_s`: time in the exchange of the ranks' reports, which waits for the slowest rank.
 inline PhaseSeconds phases_of_step(const std::optional<StepPhases>& engine, double data_wait_s,
                                    double report_s, double checkpoint_s) {
   PhaseSeconds phases;

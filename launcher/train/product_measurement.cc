@@ -26,7 +26,7 @@ std::string text_of(const ProductFacts& facts) {
   return text;
 }
 
-// What need not be measured: of the checkpoint first, since its run has computed with it.
+// Choices that need no measurement. The checkpoint comes first, because its run computed with them.
 ProductTable known_choices(const TrainingRun& run, const ProductFacts& facts) {
   MeasuredProducts found = run.resumed.products;
   std::string source = run.resume_folder.string();

@@ -9,7 +9,7 @@
 namespace trireme {
 namespace {
 
-// Faster than a person reads, slow enough to cost nothing.
+// Faster than a person can read; too slow to cost anything.
 constexpr std::chrono::milliseconds kRefresh{100};
 
 }  // namespace

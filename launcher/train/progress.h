@@ -15,8 +15,8 @@ namespace trireme {
 std::string format_duration(double seconds);
 /// "12.3k", "1.2M", "950".
 std::string format_rate(double per_second);
-/// "data 1 % fwd 31 % bwd 55 % comm 8 % opt 5 %, rank 2 +1.30 ms": of the step's time, and the slowest rank
-/// with what it takes above the others' median. What is not measured is left out.
+/// "data 1 % fwd 31 % bwd 55 % comm 8 % opt 5 %, rank 2 +1.30 ms": shares of the step's time, and the slowest
+/// rank with its time above the others' median. Unmeasured values are left out.
 std::string describe_phases(const StepMetrics& metrics);
 /// "loss 0.2500  top-1 91.25 %  top-5 99.70 %".
 std::string describe_eval(const EvalMetrics& metrics);
@@ -31,13 +31,13 @@ class Progress {
     std::int64_t log_every = 10;  // steps between plain lines; the first and the last are always shown
     bool terminal = false;
     std::string throughput_unit = "tokens";
-    bool phases = false;  // of each step, and the slowest rank
+    bool phases = false;  // show the phases of each step and the slowest rank
   };
   Progress(std::ostream& out, Options options, TimePoint start);
 
   void step(const StepMetrics& metrics, TimePoint now);
   void eval(std::int64_t step, const EvalMetrics& metrics);
-  /// A line of its own, which the refreshed line does not overwrite.
+  /// Prints a separate line, which the refreshed line does not overwrite.
   void line(std::string_view text);
   /// Ends the refreshed line.
   void finish();

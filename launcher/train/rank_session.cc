@@ -53,7 +53,7 @@ double default_limit() {
   return ParallelSection{}.timeout_s.seconds;
 }
 
-/// Shows and records the error that ends the job: a failure of this rank, or a verdict on another one.
+/// Prints and records the error that ends the job: a failure of this rank, or a verdict on another.
 void report(const RankWork& work, int rank, const Error& error) {
   record(work, error.facts().rank == rank ? RunRecord::Event::kFailed : RunRecord::Event::kVerdict, error);
   report_error(error);
@@ -94,15 +94,14 @@ ExitCode run_in_session(MpiRank& rank, const MpiSession& mpi, Watchdog* watchdog
     const Error error = as_error(failure);
     ErrorFacts facts = error.facts();
     facts.rank = comm->rank();
-    // Does not return: others may be waiting for this rank, so the job ends here.
+    // Does not return: other ranks may be waiting for this one, so it ends the job.
     comm->abort(error.about(std::move(facts)));
     return ExitCode::kFailed;
   }
 }
 
-// Waits until all ranks of the machine have come here, the first of them until the others' processes are
-// gone: so a rank that is held up on its way out has somebody to name it, but for the first one's own last
-// moments.
+// Waits until all ranks of the machine are here; the first one also waits for the others' processes to end.
+// So a rank that hangs while exiting is still named, except in the last moments of the first one.
 void wait_for_others(RankStatus& status) {
   constexpr auto kTimeToBeNamed = std::chrono::milliseconds(500);
   const Watchdog::Scope scope(&status, "the exit");
@@ -115,13 +114,13 @@ void wait_for_others(RankStatus& status) {
     std::vector<int> places;
     for (int place = 1; place < board.size(); ++place) {
       const int process = board.read(place).visible_process();
-      if (process == 0) continue;  // in a container of its own: no rank can see it leave
+      if (process == 0) continue;  // in another container, where no rank can see it exit
       others.add(process);
       places.push_back(place);
     }
     while (others.num_watched() > 0) {
       const auto gone = others.wait(-1);
-      // One that did not leave in good order is for the watchdog to name.
+      // If it did not exit cleanly, the watchdog names it.
       if (gone && !board.read(places[*gone]).ended) std::this_thread::sleep_for(kTimeToBeNamed);
     }
   }
@@ -129,8 +128,7 @@ void wait_for_others(RankStatus& status) {
 }
 
 ExitCode run_under_mpi(const LaunchEnvironment& launch, const RankWork& work) {
-  // Writing to a rank of another host that has died is no death of this one: mpirun would name the wrong
-  // rank.
+  // Writing to a dead rank on another host must not kill this one: mpirun would name the wrong rank.
   std::signal(SIGPIPE, SIG_IGN);
   std::optional<MpirunWatch> mpirun_watch(std::in_place, launch.local_rank);
   const TerminationDelay delay;

@@ -1,4 +1,4 @@
-// The ranks of this job: those that mpirun started, or this process alone (MPI is not even initialised then).
+// The ranks of this job: started by mpirun, or this process alone, without MPI_Init.
 #pragma once
 
 #include <functional>
@@ -14,41 +14,41 @@ namespace trireme {
 
 class RankSession;
 
-/// The work of a rank.
+/// The work of one rank.
 struct RankWork {
-  /// Before the ranks join each other, so that a limit holds from then on: reads parallel.timeout_s, 0: none.
-  /// Empty: the key's default, until set_limit(). Does not throw.
+  /// Returns parallel.timeout_s, 0: none. Called before the ranks join each other, so that the limit applies
+  /// from then on. Empty: the key's default, until set_limit(). Must not throw.
   std::function<double()> read_limit;
   /// Collective.
   std::function<ExitCode(RankSession& session)> run;
-  RecordWriter* records = nullptr;  // gets a record of a failure, and of a watchdog's verdict; null: nobody
+  RecordWriter* records = nullptr;  // receives a record of a failure and of a watchdog's verdict; may be null
 };
 
-/// One rank, for its work.
+/// A rank, as seen by its work.
 class RankSession {
  public:
   RankSession(std::shared_ptr<Communicator> comm, Watchdog* watchdog)
       : comm_(std::move(comm)), watchdog_(watchdog) {}
 
   const std::shared_ptr<Communicator>& comm() const { return comm_; }
-  /// The job's limit, where it was not known before.
+  /// Sets the job's limit, if it was unknown before.
   void set_limit(double timeout_s);
-  /// Null: alone.
+  /// Null for a single process.
   Watchdog* watchdog() const { return watchdog_; }
-  /// While it lives, the other ranks see this rank in `text`: "the opening of the data".
+  /// Shows `text` as this rank's action to the other ranks while the result lives: "the opening of the data".
   Watchdog::Scope inside(std::string text) const { return {comm_->status().get(), std::move(text)}; }
 
  private:
   std::shared_ptr<Communicator> comm_;
-  Watchdog* watchdog_;  // null: alone
+  Watchdog* watchdog_;  // null for a single process
 };
 
-/// Joins the other ranks and runs the work on this one. An AgreedError is reported by rank 0 and gives its
-/// exit code on all ranks. Any other exception ends the job on all ranks at once, with this rank's message
-/// and exit code 1; alone it is passed on to the caller.
+/// Joins the other ranks and runs the work. Rank 0 reports an AgreedError, and all ranks return its exit
+/// code. Any other exception ends the job on all ranks at once, with this rank's message and exit code 1; a
+/// single process rethrows it to the caller.
 ///
-/// From here until it returns, a rank that dies, or that holds the others up for longer than the limit, is
-/// named by another one of its machine, which ends the job with exit code 1: while MPI starts and ends, too.
+/// Until this returns, a rank that dies, or delays the others beyond the limit, is named by another rank of
+/// its machine, which ends the job with exit code 1. This includes the start and end of MPI.
 ExitCode run_as_rank(const LaunchEnvironment& launch, const RankWork& work);
 
 }  // namespace trireme

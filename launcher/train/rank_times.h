@@ -1,14 +1,14 @@
-// How long each rank was busy in a step: which one the others wait for.
+// Busy times of the ranks in a step, which show the rank that the others wait for.
 #pragma once
 
 #include <vector>
 
 namespace trireme {
 
-/// By rank, in milliseconds, without waiting for others; empty where that is not measured, or of one rank.
+/// Milliseconds by rank, without waiting for others; empty if not measured, or for one rank.
 class RankTimes {
  public:
-  /// Lines of metrics.jsonl have the times of all ranks up to so many; of more, the slowest alone.
+  /// metrics.jsonl lists the times of all ranks up to this number, else only the slowest.
   static constexpr std::size_t kMaxListed = 256;
 
   RankTimes() = default;
@@ -18,9 +18,9 @@ class RankTimes {
   bool known() const { return !busy_ms_.empty(); }
   const std::vector<double>& busy_ms() const { return busy_ms_; }
   bool is_listed() const { return known() && busy_ms_.size() <= kMaxListed; }
-  /// The first among equals.
+  /// The lowest rank on ties.
   int slowest() const { return slowest_; }
-  /// The time of the slowest above the median of all others; 0 or more.
+  /// Time of the slowest above the median of the others; at least 0.
   double excess_ms() const { return excess_ms_; }
 
  private:
@@ -29,7 +29,7 @@ class RankTimes {
   double excess_ms_ = 0;
 };
 
-/// The time of a rank above the median of all others; 0 where there is no other.
+/// Time of `rank` above the median of the others; 0 if there are no others.
 double above_the_others(const std::vector<double>& ms, std::size_t rank);
 
 }  // namespace trireme

@@ -43,7 +43,7 @@ fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const Run
     save_state(engine, {});
     check_messages_of_save(engine);
   }
-  // A slow file system holds up all ranks here, and not in an evaluation whose limit is shorter.
+  // All ranks wait for a slow file system here, not in an evaluation with a shorter limit.
   engine.communicator().barrier();
   return folder;
 }

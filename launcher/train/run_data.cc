@@ -36,15 +36,15 @@ void meet_data(TrainingRun& run) {
   run_stage(run.comm(), [&] {
     const JobConfig& config = run.options.config;
     const MetData met = met_by_training(config, run.data, run.resume_folder.string());
-    changes = compare_with_start(run, met);  // names of classes before their number
+    changes = compare_with_start(run, met);  // class names before their number
     check_classes(config, run.data);
     run.record = met.data;
-    // Those of the checkpoint may be more than those of the data.
+    // The checkpoint may have more class names than the data.
     run.record.class_names = run.resumed.data.class_names;
     if (run.record.class_names.empty()) run.record.class_names = classes_of_training(config, run.data).names;
   });
   run.data_changes = std::move(changes);
-  // The first rank of each machine has read the data, and knows.
+  // Only the first rank of each machine has read all data.
   run.data_changes.training_data = any_rank(run.comm(), run.data_changes.training_data);
   run.first_sample = run.data_changes.training_data ? 0 : run.resumed.data.samples;
 }

@@ -1,16 +1,15 @@
-// The data of a run and the checkpoint that it begins with: compared, and where reading goes on.
+// Compares a run's data with the checkpoint that it starts from, and sets the position in the data.
 #pragma once
 
 namespace trireme {
 
 struct TrainingRun;
 
-/// Compares the job's data with the checkpoint that the run resumes from, or that model.init_from names, and
-/// sets TrainingRun::record and first_sample. Collective. Throws AgreedError for data that is refused.
+/// Compares the job's data with the checkpoint that the run resumes from, or that model.init_from names. Sets
+/// TrainingRun::record and first_sample. Collective. Throws AgreedError for refused data.
 void meet_data(TrainingRun& run);
 
-/// On rank 0, at the start of a run that resumes or has initial weights: what differs, and where reading goes
-/// on.
+/// Logs the differences and the position in the data. On rank 0, when a run resumes or has initial weights.
 void log_data(const TrainingRun& run);
 
 }  // namespace trireme

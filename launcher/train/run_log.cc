@@ -91,7 +91,7 @@ bool RunLog::summary_is_current() const {
     return json.value("status", "") == options_.summary.status &&
            read_integer<std::int64_t>(json, "steps") == options_.summary.num_steps &&
            json.value("state_hash", "") == options_.summary.state_hash;
-  } catch (const std::exception&) {  // missing or damaged: it is written anew
+  } catch (const std::exception&) {  // missing or damaged: write it again
     return false;
   }
 }

@@ -1,5 +1,5 @@
-// Everything a run leaves for people and scripts: the progress line, metrics.jsonl, summary.json, and what
-// observe/ shows to other programs. Rank 0 only.
+// The output of a run for people and scripts: progress line, metrics.jsonl, summary.json, and the monitoring
+// of observe/. Rank 0 only.
 #pragma once
 
 #include <chrono>
@@ -20,27 +20,27 @@ class RunLog {
   struct Options {
     OutputFolder out;
     std::int64_t resume_step = 0;  // 0: a fresh start
-    bool evaluates_again = false;  // the step that it resumes from
+    bool evaluates_again = false;  // evaluate the step that the run resumes from
     std::int64_t num_steps = 0;
     std::int64_t log_every = 10;
     bool terminal = false;
     bool phases = false;                            // in the progress line
-    RunSummary summary;                             // what is known at the start; the rest is filled in here
-    std::unique_ptr<RunMonitor> monitor = nullptr;  // null: no program looks on
+    RunSummary summary;                             // as known at the start; the rest is filled in later
+    std::unique_ptr<RunMonitor> monitor = nullptr;  // null: no monitoring
   };
   explicit RunLog(Options options);
 
   void step(const StepMetrics& metrics);
-  // `seconds`: how long it took.
+  // `seconds`: duration of the evaluation.
   void eval(std::int64_t step, const EvalMetrics& metrics, double seconds);
-  /// Notes the number of samples left out so far, each counted once.
+  /// Sets the number of samples left out so far, each counted once.
   void left_out(std::int64_t count) { options_.summary.num_left_out = count; }
   void checkpoint(const std::filesystem::path& folder, std::int64_t step, double seconds);
-  /// A line for people.
+  /// Prints a line for people.
   void line(std::string_view text) { progress_.line(text); }
 
-  /// Writes summary.json, unless an earlier process has completed the run and written it. `updates` counts
-  /// the updates of the whole run.
+  /// Writes summary.json, unless an earlier process completed the run and wrote it. `updates`: number of
+  /// updates of the whole run.
   void finish(const std::string& status, const std::string& state_hash, std::int64_t updates);
 
   double loss() const { return options_.summary.loss; }
@@ -53,7 +53,7 @@ class RunLog {
   MetricsWriter metrics_;
   Progress progress_;
   std::chrono::steady_clock::time_point start_;
-  // Of this process's steps, the first one (which fills caches) left out when there are more.
+  // For the steps of this process, without the first one (which fills caches) if there are more.
   std::int64_t num_timed_ = 0;
   double timed_ms_ = 0, timed_targets_ = 0;
   std::int64_t num_steps_here_ = 0;

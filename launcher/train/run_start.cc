@@ -39,7 +39,7 @@ std::string hash_text(std::uint64_t hash) {
   return fmt::format("{:016x}", hash);
 }
 
-// The layout of the rank's engine, and warnings: of recorded pipelines, of threads that do not fit the cores.
+// Sets the layout of the engine. Warns about untested recorded pipelines, and about more threads than cores.
 void choose_engine_options(TrainingRun& run) {
   run.engine_options = engine_options(run.options.config, *run.options.blocks);
   run.engine_options.device = run.options.device;
@@ -59,8 +59,8 @@ void choose_engine_options(TrainingRun& run) {
 
 void check_job(TrainingRun& run) {
   const JobConfig& config = run.options.config;
-  batch_layout(config, run.comm().size());  // refuses what cannot be laid out
-  // Ranks of one machine read the same files: one of them reads them whole.
+  batch_layout(config, run.comm().size());  // throws if the batch cannot be laid out
+  // Ranks of one machine read the same files, so only one of them reads them whole.
   run.data = open_data(config, /*read_whole=*/run.options.launch.local_rank == 0);
   if (config.data.kind == DataKind::kTokens || config.data.kind == DataKind::kDocuments)
     run.prepared = find_prepared_data(config.data.train);
@@ -69,7 +69,7 @@ void check_job(TrainingRun& run) {
                                 memory_limit(config, run.options.device, run.options.launch.num_local_ranks));
 }
 
-// The chunks decide which sums are made: a run that went on with others would be no run of its own.
+// Chunks determine the order of sums, so a run cannot continue with another number.
 void check_chunks(const TrainingRun& run) {
   const std::int64_t before = run.resumed.config.model.tensor_chunks,
                      now = run.options.config.model.tensor_chunks;
@@ -105,7 +105,7 @@ void keep_pictures(TrainingRun& run) {
   Buffer memory = run.engine->data_cache();
   const std::int64_t wanted = run.engine_options.data_cache_bytes;
   if (!memory.defined() && wanted > 0 && !traits(run.engine_options.device.type).host_memory) {
-    // The engine counts the GPU's memory; this is the host's.
+    // The engine accounts for the GPU's memory; this buffer is in host memory.
     const Context host = Context::create({DeviceType::kCpu, 0}, 1);
     memory = Buffer(host.allocator, static_cast<std::size_t>(wanted), MemoryCategory::kData);
   }
@@ -116,7 +116,7 @@ void keep_pictures(TrainingRun& run) {
   }
 }
 
-// [Note: MFU]. Before the engine is made, which may need all of the device's memory.
+// Measures the peak for [Note: MFU], before the engine takes most of the device's memory.
 void measure_peak(TrainingRun& run) {
   const EngineOptions& options = run.engine_options;
   double rate = 0;
@@ -124,7 +124,7 @@ void measure_peak(TrainingRun& run) {
     run.step_flops =
         step_operations({run.options.blocks, options, sample_spec(run.options.config), run.comm().size()});
   });
-  // All at once: ranks may share a device, or the cores of a machine.
+  // All ranks at once, as they may share a device or the cores of a machine.
   run_stage(run.comm(),
             [&] { rate = measure_product_rate(options.device, options.threads, options.precision); });
   const std::vector<double> rates = run.comm().all_gather_value(rate);
@@ -159,8 +159,8 @@ void load_initial_model(TrainingRun& run) {
   for (const auto& notes : {weights.notes, weights.source->notes()}) {
     run.import_notes.insert(run.import_notes.end(), notes.begin(), notes.end());
   }
-  std::erase_if(run.new_tensors, is_adapter_name);  // nobody expects those there
-  run.agreed_state_hash();                          // of every rank's file
+  std::erase_if(run.new_tensors, is_adapter_name);  // adapters are not in these weights
+  run.agreed_state_hash();                          // checks that all ranks read the same file
 }
 
 void restore(TrainingRun& run) {
@@ -175,16 +175,17 @@ void restore(TrainingRun& run) {
   if (run.resumed.loss_scale) {
     const PrecisionSection &before = run.resumed.config.precision, &now = run.options.config.precision;
     if (before.loss_scale != now.loss_scale || before.scale_init != now.scale_init) {
-      *run.resumed.loss_scale = {.updates = run.resumed.loss_scale->updates};  // what is set anew starts anew
+      // Changed loss-scale settings reset the scaler.
+      *run.resumed.loss_scale = {.updates = run.resumed.loss_scale->updates};
     }
     run.engine->set_loss_scale_state(*run.resumed.loss_scale);
   }
   if (run.resume_folder.parent_path() == run.store.root()) run.last_saved_step = run.resumed.step;
   const std::string hash = run.agreed_state_hash();
-  // Histories of fp8 that this mode has no use for are in the manifest's.
+  // The saved hash includes fp8 histories, which other modes do not use.
   const bool leaves_fp8 = run.resumed.config.precision.mode == PrecisionMode::kFp8 &&
                           run.options.config.precision.mode != PrecisionMode::kFp8;
-  // Averages that begin with this run, or end with the one before, are in one of the two alone.
+  // Averages that begin or end with this resume are in only one of the hashes.
   const bool changes_averages = (run.resumed.config.train.ema > 0) != (run.options.config.train.ema > 0);
   if (hash == run.resumed.state_hash || leaves_fp8 || changes_averages) return;
   throw AgreedError(
@@ -239,7 +240,7 @@ std::string describe_start(const TrainingRun& run) {
 }
 
 void open_batches(TrainingRun& run) {
-  // Stages in the middle of a pipeline never look at a batch.
+  // Middle stages of a pipeline read no batches.
   const int stage = run.engine->groups().coord()[Axis::kPipeline],
             last_stage = run.engine->groups().mesh.size(Axis::kPipeline) - 1;
   const bool reads = stage == 0 || stage == last_stage;
@@ -348,7 +349,7 @@ void note_resume(const TrainingRun& run) {
 
 }  // namespace
 
-// Only a job's own keys are missing from the message of an allocator.
+// An allocator's message lacks only the keys of the job.
 void TrainingRun::with_memory_advice(const std::function<void()>& stage) const {
   try {
     stage();
@@ -385,7 +386,8 @@ std::string TrainingRun::agreed_state_hash() const {
 
 TrainingRun start_run(RunOptions options) {
   const OutputFolder out{options.out};
-  RefusedFolder refused(options.comm->rank() == 0 ? options.out : "");  // after `run`, which has a lock in it
+  // Declared after `run`, which holds a lock in the folder.
+  RefusedFolder refused(options.comm->rank() == 0 ? options.out : "");
   TrainingRun run{.options = std::move(options), .out = out, .store = CheckpointStore(out.checkpoints())};
   Communicator& comm = run.comm();
   choose_engine_options(run);
@@ -397,7 +399,7 @@ TrainingRun start_run(RunOptions options) {
   }
   {
     const Watchdog::Scope watch = run.watched("the choice of a checkpoint");
-    // The memory of hosts is the output folder's: nobody else looks there meanwhile.
+    // Claimed first: the memory of hosts belongs to the output folder, and no other job may use it now.
     if (run.options.config.checkpoint.partner) run_stage(comm, [&] { claim_output(run); });
     choose_resume(run);
     run_stage(comm, [&] { read_resumed(run); });

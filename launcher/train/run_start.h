@@ -1,5 +1,5 @@
-// A run before its first step: the job is checked, a checkpoint chosen, the engine built, its state restored,
-// the log opened.
+// Starts a run: checks the job, chooses a checkpoint, builds the engine, restores its state and opens the
+// log.
 #pragma once
 
 #include <chrono>
@@ -24,16 +24,16 @@ namespace trireme {
 
 struct RunOptions {
   JobConfig config;                         // resolved, the same on every rank
-  std::shared_ptr<const BlockList> blocks;  // of its model
+  std::shared_ptr<const BlockList> blocks;  // of config.model
   std::filesystem::path out;
   LaunchEnvironment launch;
   std::shared_ptr<Communicator> comm;
   Device device;
-  BitFacts arithmetic = {};  // the same on every rank; noted in checkpoints
+  BitFacts arithmetic = {};  // the same on every rank; stored in checkpoints
   std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();  // of the process
-  Watchdog* watchdog = nullptr;  // of the session, for limits that are learned; null: nobody watches
-  std::shared_ptr<Communicator> host = nullptr;  // over host memory; null: `comm` is
-  RecordWriter* records = nullptr;               // null: nobody reads any
+  Watchdog* watchdog = nullptr;                  // the session's, for learned limits; may be null
+  std::shared_ptr<Communicator> host = nullptr;  // over host memory; null: use `comm`
+  RecordWriter* records = nullptr;               // may be null
 };
 
 /// A run on one rank, ready for its next step.
@@ -48,15 +48,15 @@ struct TrainingRun {
   StepPrediction prediction;
   std::filesystem::path resume_folder;  // empty: a fresh start
   RunState resumed;
-  DataRecord record;              // of the job's data, on rank 0 with fingerprints; samples: see sample_at()
-  DataChanges data_changes;       // from the checkpoint's
-  std::int64_t first_sample = 0;  // of the first step of this start
+  DataRecord record;         // of the job's data; fingerprints on rank 0 only. For samples see sample_at()
+  DataChanges data_changes;  // compared with the checkpoint's
+  std::int64_t first_sample = 0;          // of this process's first step
   std::unique_ptr<PartnerStart> partner;  // checkpoint.partner
   MeasuredProducts products;              // see choose_products
-  std::vector<std::string> new_tensors;   // that model.init_from has not
-  std::vector<std::string> import_notes;  // what the log says once about model.from and model.init_from
+  std::vector<std::string> new_tensors;   // tensors that model.init_from lacks
+  std::vector<std::string> import_notes;  // logged once: notes on model.from and model.init_from
   double step_flops = 0;                  // floating-point operations of a step, over all ranks
-  double peak_flops = 0;                  // FLOP/s of all ranks at their best; 0: not measured. [Note: MFU]
+  double peak_flops = 0;                  // peak FLOP/s of all ranks; 0: not measured. [Note: MFU]
   std::unique_ptr<Engine> engine;
   std::unique_ptr<TrainingBatches> batches;
   std::unique_ptr<RunLog> log;         // rank 0
@@ -66,19 +66,20 @@ struct TrainingRun {
   Communicator& comm() const { return *options.comm; }
   bool is_first() const { return comm().rank() == 0; }
   std::int64_t num_steps() const { return options.config.train.steps; }
-  /// The place in the training data after `steps_done` steps: samples consumed.
+  /// The position in the training data after `steps_done` steps: samples consumed.
   std::int64_t sample_at(std::int64_t steps_done) const {
     return first_sample + (steps_done - resumed.step) * options.config.train.global_batch;
   }
-  /// Shows the other ranks what is not an action of a step, while the result lives.
+  /// Shows `text` as this rank's action to the other ranks while the result lives, for work outside a step's
+  /// plan.
   Watchdog::Scope watched(std::string text) const { return {comm().status().get(), std::move(text)}; }
-  /// Runs `stage` and adds the keys that would help to an Error(kOutOfMemory).
+  /// Runs `stage`; adds the keys that would help to an Error(kOutOfMemory).
   void with_memory_advice(const std::function<void()>& stage) const;
-  /// Collective. The hash of the state, which must be the same on every rank.
+  /// Collective. The hash of the state. Throws if the ranks differ.
   std::string agreed_state_hash() const;
 };
 
-/// Collective. Throws AgreedError for what is refused before step 1.
+/// Collective. Throws AgreedError if the job is refused before step 1.
 TrainingRun start_run(RunOptions options);
 
 }  // namespace trireme

@@ -21,20 +21,20 @@ struct RunState {
   std::int64_t step = 0;
   double loss = 0;                  // of that step
   std::optional<double> eval_loss;  // of the last evaluation
-  bool evaluation_due = false;      // this step's is still to come; false where a build did not save it
+  bool evaluation_due = false;      // this step's evaluation is still to come; older builds: false
   std::string state_hash;
-  std::optional<LossScaleState> loss_scale;  // empty: of a build that did not save it
+  std::optional<LossScaleState> loss_scale;  // null: older build
   JobConfig config;                          // resolved
-  BitFacts arithmetic;                       // of the ranks; empty: of a build that did not save it
-  MeasuredProducts products;                 // that it goes by; empty: heuristics choose
-  DataRecord data;                           // the tokenizer's file is beside
-  std::optional<SpikeState> spikes;          // empty: of a build that did not save it
+  BitFacts arithmetic;                       // of the ranks; empty: older build
+  MeasuredProducts products;                 // in use; empty: heuristics choose
+  DataRecord data;                           // the tokenizer's file is stored beside
+  std::optional<SpikeState> spikes;          // null: older build
 };
 
-/// As the content of a manifest.
+/// The content of a manifest.
 nlohmann::json to_content(const RunState& state);
 
-/// Throws Error(kInvalidInput) naming the folder when the manifest is not of a training run.
+/// Throws Error(kInvalidInput) with the folder if the manifest is not from a training run.
 RunState read_run_state(const Checkpoint& checkpoint);
 
 }  // namespace trireme

@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// 0 where it is not known.
+/// 0 if unknown.
 std::uint64_t affinity_of_this_process() {
   cpu_set_t mask;
   CPU_ZERO(&mask);
@@ -23,7 +23,7 @@ std::uint64_t affinity_of_this_process() {
 }  // namespace
 
 bool any_share_cores(const HostMap& hosts, std::span<const RankCores> ranks) {
-  std::map<std::pair<int, std::uint64_t>, int> threads;  // by host and cores
+  std::map<std::pair<int, std::uint64_t>, int> threads;  // by host and affinity
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     int& together = threads[{hosts[rank], ranks[rank].affinity}];
     together += ranks[rank].threads;

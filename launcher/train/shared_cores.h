@@ -1,4 +1,4 @@
-// Ranks that share cores, and how they wait.
+// Detects ranks that share cores, and how such ranks wait.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace trireme {
 
-/// What a rank may use of its machine.
+/// The cores that a rank may use.
 struct RankCores {
   int threads = 1;
-  int allowed = 1;             // cores, of those that it is bound to, within its quota
-  std::uint64_t affinity = 0;  // which they are: ranks of one host with the same number share them
+  int allowed = 1;             // number of cores it is bound to, within its quota
+  std::uint64_t affinity = 0;  // identifies the set of cores; ranks of a host with equal values share it
 };
 
-/// True if ranks of some host that are bound to the same cores have more threads together than these. By
-/// rank.
+/// True if, on any host, ranks bound to the same cores have more threads in total than those cores. `ranks`
+/// is by rank.
 bool any_share_cores(const HostMap& hosts, std::span<const RankCores> ranks);
 
-/// Where ranks share cores, all ranks of the job sleep while they wait: MPI wants the calls of all of them to
-/// be of one kind. Collective, between calls of which none is under way.
+/// If any ranks share cores, all ranks of the job sleep while they wait; MPI requires the same kind of calls
+/// on all of them. Collective. No MPI call may be in progress.
 void sleep_where_cores_are_shared(Communicator& comm, int threads);
 
 }  // namespace trireme

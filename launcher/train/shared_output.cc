@@ -11,13 +11,13 @@ namespace trireme {
 void check_shared_output(Communicator& comm, const std::filesystem::path& root,
                          const CheckpointSection& section) {
   const bool is_first = comm.rank() == 0;
-  // A name that no host has looked for before: file systems between hosts remember what was missing.
+  // A name that no host has looked up before: network file systems cache missing names.
   const std::string name = text_of_rank(comm, 0, is_first ? ".seen-" + writer_mark() : "");
   const std::filesystem::path mark = root / name;
   run_stage(comm, [&] {
     if (is_first) write_text_file(mark, "of a job that looks which ranks see it\n");
   });
-  // Of the host and the folder.
+  // Placeholders: host, folder.
   const std::string why =
       section.background
           ? "checkpoint.background = true, but host {} does not see what rank 0 writes into {}: every rank "

@@ -1,4 +1,4 @@
-// Whether all ranks see one output folder.
+// Checks that all ranks see the same output folder.
 #pragma once
 
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 namespace trireme {
 
-/// Collective, before the first step. A checkpoint in the background is written by all ranks, and any
-/// checkpoint is read by all of them when the job goes on: throws AgreedError naming the ranks and hosts that
-/// do not see what rank 0 writes into the folder `root`.
+/// Collective, before the first step. All ranks write a background checkpoint, and all ranks read any
+/// checkpoint on resume. Throws AgreedError naming the ranks and hosts that do not see rank 0's files in
+/// `root`.
 void check_shared_output(Communicator& comm, const std::filesystem::path& root,
                          const CheckpointSection& section);
 

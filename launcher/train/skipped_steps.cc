@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-// True of a scale of 1 or less: no gradient is larger than the network made it.
+// Applies at a scale of 1 or less, where gradients are not scaled up.
 constexpr const char* kOverflowsOnItsOwn =
     "the network overflows fp16 on its own: try precision.mode = \"bf16\", an op of it in fp32 "
     "(precision.ops), or a lower optimizer.lr";
@@ -25,8 +25,7 @@ float next_scale(const StepResult& result, const PrecisionSection& precision) {
                                : result.loss_scale;
 }
 
-/// Counts the skipped steps after this one that bring the scale down to 1, if the gradients are the network's
-/// own.
+/// The number of skipped steps after this one until the scale reaches 1, if unscaled gradients overflow.
 int skips_until_one(const StepResult& result, const PrecisionSection& precision) {
   int skips = 0;
   for (float scale = next_scale(result, precision); scale > 1.0f; ++skips) {
@@ -35,7 +34,7 @@ int skips_until_one(const StepResult& result, const PrecisionSection& precision)
   return skips;
 }
 
-/// The reason why the last of max_skips skipped steps was skipped, and what to do.
+/// Why the last of max_skips consecutive steps was skipped, and what to do.
 std::string advice_on_skips(const StepResult& result, const PrecisionSection& precision) {
   if (!is_dynamic(precision)) return "try a smaller precision.loss_scale, or \"dynamic\"";
   if (result.loss_scale > 1.0f) {
@@ -49,7 +48,7 @@ std::string advice_on_skips(const StepResult& result, const PrecisionSection& pr
   return kOverflowsOnItsOwn;
 }
 
-/// The same of a scale that would fall below its floor.
+/// The same for a scale that would fall below its floor.
 std::string advice_on_floor(const StepResult& result) {
   return result.loss_scale > 1.0f ? "lower that, as the scale may fall to 1" : kOverflowsOnItsOwn;
 }

@@ -11,14 +11,14 @@ namespace {
 
 constexpr double kDeviations = 10.0, kSigmaOfMad = 1.4826, kLeastDeviation = 1.0 / 20;
 
-// The upper one of an even number.
+// For an even number of values, the upper median.
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::ranges::nth_element(values, middle);
   return *middle;
 }
 
-// Nothing while too few values are known.
+// Null while there are too few values.
 std::optional<double> bound_of(const SpikeSeries& series) {
   if (series.values.size() < SpikeDetector::kEnough) return std::nullopt;
   std::vector<double> sorted(series.values.begin(), series.values.end());
@@ -28,7 +28,7 @@ std::optional<double> bound_of(const SpikeSeries& series) {
   return middle + kDeviations * deviation;
 }
 
-// Where a spike begins with the value.
+// The text if a spike begins with this value.
 std::optional<std::string> look_at(const SpikeSeries& series, const char* name, double value) {
   const auto limit = bound_of(series);
   if (series.is_high || !limit || value <= *limit) return std::nullopt;
@@ -48,7 +48,7 @@ void add_to(SpikeSeries& series, double value) {
 
 std::optional<std::string> SpikeDetector::look(double loss, double grad_norm) const {
   if (!std::isfinite(loss) || !std::isfinite(grad_norm)) return std::nullopt;
-  if (loss_.is_high || grad_norm_.is_high) return std::nullopt;  // it goes on
+  if (loss_.is_high || grad_norm_.is_high) return std::nullopt;  // the same spike continues
   auto of_norm = look_at(grad_norm_, "gradient norm", grad_norm);
   return of_norm ? of_norm : look_at(loss_, "loss", loss);
 }

@@ -1,16 +1,15 @@
-// When a loss or a gradient norm is a spike, from the steps before it.
+// Detects spikes of the loss and the gradient norm from the steps before.
 //
-// [Note: spikes] A value is high where it exceeds median + 10 * max(1.4826 * MAD, median / 20) of the values
-// of the last kWindow steps, itself left out, once there are kEnough: MAD is the median of the distances from
-// the median, which is 1/1.4826 of a standard deviation where values are normal. A spike begins with a step
-// that is high after one that was not, in the loss or in the gradient norm before clipping. High values enter
-// the window, too: the median stands for the most part of it, and a run that stays at another level comes to
-// know it. Steps that were skipped, and values that are not finite, are left out. All of it follows from
-// values that every rank has, the same on every layout. The window is a part of a checkpoint, so a run that
-// goes on from one comes to the same decisions, wherever its output folder is.
+// [Note: spikes] A value is high if it exceeds median + 10 * max(1.4826 * MAD, median / 20) of the last
+// kWindow values before it, once there are kEnough. MAD is the median of the distances from the median; for
+// normal values it is 1/1.4826 of a standard deviation. A spike begins at a step that is high, in the loss or
+// in the gradient norm before clipping, after a step that was not. High values enter the window too: the
+// median is robust to a few, and adapts to a run that stays at another level. Skipped steps and non-finite
+// values are left out. All inputs are the same on every rank and layout. The window is saved in checkpoints,
+// so a resumed run makes the same decisions.
 //
-// Rejected: mean and standard deviation, which the first spike of a window spoils for the next; a threshold
-// on the loss's difference, which is not one of scale.
+// Rejected: mean and standard deviation, which one spike in the window distorts; and a threshold on the
+// difference of losses, which depends on their scale.
 #pragma once
 
 #include <cstddef>
@@ -30,10 +29,10 @@ class SpikeDetector {
   SpikeDetector(SpikeSeries loss, SpikeSeries grad_norm)
       : loss_(std::move(loss)), grad_norm_(std::move(grad_norm)) {}
 
-  /// The next step. Where a spike begins with it: "the gradient norm is 85.1; of the last 64 steps the median
-  /// is 2.3, and above 6.9 it is a spike".
+  /// Adds the next step. If a spike begins with it, returns a text: "the gradient norm is 85.1; of the last
+  /// 64 steps the median is 2.3, and above 6.9 it is a spike".
   std::optional<std::string> add(double loss, double grad_norm);
-  /// The same of a step that is not added.
+  /// Returns the same text without adding the step.
   std::optional<std::string> look(double loss, double grad_norm) const;
 
   const SpikeSeries& loss() const { return loss_; }

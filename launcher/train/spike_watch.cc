@@ -22,7 +22,7 @@ SortedJson rollbacks_of(const std::filesystem::path& path) {
   int number = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
-    if (file.eof()) break;  // a line that a dying run left unfinished
+    if (file.eof()) break;  // an unfinished last line of a run that died
     const SortedJson line = SortedJson::parse(text, nullptr, /*allow_exceptions=*/false);
     const bool is_step = line.is_object() && line.contains("step") && line["step"].is_number_integer() &&
                          line["step"].get<std::int64_t>() >= 1;
@@ -89,7 +89,7 @@ SpikeWatch::Finding SpikeWatch::look(const StepResult& step) {
 void SpikeWatch::remember(const StepResult& step) const {
   AppendedFile file(file_);
   const std::string text = file.read();
-  // A dying run may have left a line unfinished, which this one would become a part of.
+  // A run that died may have left an unfinished line, which this record must not extend.
   const std::size_t end = text.rfind('\n');
   const std::size_t whole = end == std::string::npos ? 0 : end + 1;
   if (whole < text.size()) file.shorten(whole);

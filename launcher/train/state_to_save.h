@@ -1,4 +1,4 @@
-// What a run notes in a checkpoint beside the engine's state.
+// The trainer's state that a run saves in a checkpoint, beside the engine's.
 #pragma once
 
 #include <filesystem>
@@ -8,11 +8,11 @@
 
 namespace trireme {
 
-/// Of the last step, on each rank as far as it knows it; rank 0's counts. Collective. Throws AgreedError
-/// where ranks differ in their state.
+/// The state after the last step, as far as this rank knows it; rank 0's is saved. Collective. Throws
+/// AgreedError if the ranks' states differ.
 RunState state_to_save(const TrainingRun& run, bool evaluation_due);
 
-/// The file of the tokenizer that the data was made with, if it has one.
+/// The file of the data's tokenizer, if it has one.
 std::optional<std::filesystem::path> tokenizer_model(const TrainingRun& run);
 
 }  // namespace trireme

@@ -57,7 +57,7 @@ StateCheck StateVerification::look(std::int64_t step) const {
 }
 
 void StateVerification::judge(std::int64_t step, std::span<const StateCheck> checks) {
-  // Rather than what they made of the state.
+  // Report changed messages first, as they may have caused the changed state.
   std::uint64_t messages = 0;
   for (const StateCheck& check : checks) messages += check.messages;
   if (messages != 0) throw_changed_messages(engine_, fmt::format("after the end of step {}", messages_step_));

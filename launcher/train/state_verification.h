@@ -1,8 +1,8 @@
-// checkpoint.verify_every: looks for bits of the state that flipped, and says where.
+// checkpoint.verify_every: detects flipped bits in the state, and reports where.
 //
-// A rank's look goes to the others with its report of the step ([Note: one exchange a step] in trainer.h), or
-// before a checkpoint in an exchange of its own. What is found ends the job: nothing that is wrong is saved,
-// and a supervisor goes on from the newest checkpoint, which was verified.
+// A rank's check is sent with its report of the step ([Note: one exchange a step] in trainer.h), or before a
+// checkpoint in a separate exchange. Corruption ends the job, so nothing corrupt is saved. A supervisor
+// resumes from the newest checkpoint, which was verified.
 #pragma once
 
 #include <cstdint>
@@ -14,26 +14,26 @@ namespace trireme {
 
 class StateVerification {
  public:
-  /// `every` = 0: nothing is done. The engine outlives this; its state is taken to be right.
+  /// `every` = 0: no checks. The engine outlives this; its state now is taken as correct.
   StateVerification(const Engine& engine, std::int64_t every);
 
   bool is_due(std::int64_t step) const { return every_ > 0 && step % every_ == 0; }
-  /// This rank's look after a step, the newest where it is due. Waits then.
+  /// This rank's check after a step. If a check is due, waits for it to complete.
   StateCheck look(std::int64_t step) const;
-  /// Throws AgreedError where the looks of all ranks at a step tell of corruption. Collective then.
+  /// Throws AgreedError if the ranks' checks of a step show corruption; collective in that case.
   void judge(std::int64_t step, std::span<const StateCheck> checks);
-  /// Between two steps, all that can be seen. Throws AgreedError. Collective.
+  /// Runs all checks between two steps. Collective. Throws AgreedError.
   void verify_now();
 
  private:
   const Engine& engine_;
   const std::int64_t every_;
-  std::int64_t verified_step_;  // the state was right after it
-  std::int64_t messages_step_;  // and all messages until its end
+  std::int64_t verified_step_;  // last step after which the state was verified
+  std::int64_t messages_step_;  // last step whose messages were all verified
 };
 
-/// After the state was gathered for a checkpoint, before that is one. Throws AgreedError where one of the
-/// messages arrived as something else; nothing where they are not summed up. Collective.
+/// Call after the state was gathered for a checkpoint, before it is committed. Throws AgreedError if a
+/// message arrived changed; does nothing if messages have no checksums. Collective.
 void check_messages_of_save(const Engine& engine);
 
 }  // namespace trireme

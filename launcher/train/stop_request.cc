@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::array kSignals = {SIGTERM, SIGINT, SIGUSR1};
 
-// A handler reaches nothing but static storage: the one mutable global of the launcher, owned by StopRequest.
+// A signal handler can access only static storage: this is the launcher's one mutable global, owned by
+// StopRequest.
 std::atomic<int> received_signal = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "written by a signal handler");
 
@@ -34,9 +35,9 @@ sigset_t stop_signals() {
 }  // namespace
 
 // [Note: a thread for signals] A handler that interrupts a computing thread writes its frame below that
-// thread's stack pointer. Product kernels that are generated at run time use that pointer as they like:
-// results then came out wrong, or the process fell. So every thread blocks the signals but one, which does
-// nothing else.
+// thread's stack pointer. Product kernels that are generated at run time use the stack pointer for other
+// purposes: results became wrong, or the process crashed. So all threads but one block the signals, and that
+// thread does nothing else.
 struct StopRequest::Listener {
   std::array<struct sigaction, kSignals.size()> former_actions;
   sigset_t former_mask;
@@ -48,7 +49,7 @@ struct StopRequest::Listener {
     pthread_sigmask(SIG_BLOCK, &set, &former_mask);
     struct sigaction action = {};
     action.sa_handler = on_signal;
-    action.sa_flags = SA_RESTART;  // reads and writes of the run go on
+    action.sa_flags = SA_RESTART;  // restart interrupted reads and writes of the run
     sigemptyset(&action.sa_mask);
     for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &action, &former_actions[i]);
     thread = std::thread([this, set] {
@@ -56,8 +57,8 @@ struct StopRequest::Listener {
       started.release();
       done.acquire();
     });
-    // From here on that thread only waits. One that still starts may hold the allocator's lock, and a process
-    // that is forked meanwhile (mpirun_watch.h) would find it locked for ever.
+    // Wait until the thread only waits. While it starts it may hold the allocator's lock, and a process
+    // forked at that time (mpirun_watch.h) would find the lock taken for ever.
     started.acquire();
   }
   ~Listener() {

@@ -1,16 +1,17 @@
-// A polite end of a run: SIGTERM, SIGINT or SIGUSR1 ask the trainer to finish the step, save and exit
-// with 75.
+// Clean stop of a run: on SIGTERM, SIGINT or SIGUSR1 the trainer finishes the step, saves, and exits with
+// code 75.
 #pragma once
 
 #include <memory>
 
 namespace trireme {
 
-/// Handles the signals while it lives, and gives them back their former meaning when it goes. A second SIGINT
-/// ends the process at once. At most one at a time in a process, made before the threads of the run: those
-/// that exist already are not shielded from signals (see [Note: a thread for signals] in stop_request.cc).
+/// Handles the signals during its lifetime, then restores the former handlers. A second SIGINT ends the
+/// process at once. Only one instance may exist, and it must be created before the threads of the run:
+/// existing threads are not shielded from signals (see [Note: a thread for signals] in stop_request.cc).
 ///
-/// mpirun passes SIGUSR1 on to its ranks, and SIGTERM or SIGINT with only a short time to end in.
+/// mpirun forwards SIGUSR1 to its ranks. It also forwards SIGTERM and SIGINT, but kills the ranks shortly
+/// afterwards.
 class StopRequest {
  public:
   StopRequest();
@@ -18,7 +19,7 @@ class StopRequest {
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  /// True after a signal has come. Ranks must agree on it before they act.
+  /// True after a signal. Ranks must agree on it before they act.
   bool requested() const;
 
  private:

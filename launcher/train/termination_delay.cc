@@ -51,7 +51,7 @@ struct TerminationDelay::Listener {
     close(end);
     pthread_sigmask(SIG_SETMASK, &former_mask, nullptr);
   }
-  // The signal stays pending, and takes effect when it is let through.
+  // The signal stays pending, and takes effect once it is unblocked.
   void listen() const {
     std::array<pollfd, 2> polled = {pollfd{signals, POLLIN, 0}, pollfd{end, POLLIN, 0}};
     while (poll(polled.data(), polled.size(), -1) < 0) {

@@ -1,7 +1,7 @@
-// Lets a rank live for a second after SIGTERM, to say why.
+// Keeps a rank alive for a second after SIGTERM, to report the cause.
 //
-// mpirun sends SIGTERM to all ranks when one has died, and SIGKILL a second later. In between a rank's
-// watchdog says who died, in what (parallel/watch/watchdog.h).
+// When a rank has died, mpirun sends SIGTERM to all ranks, and SIGKILL a second later. In between, a rank's
+// watchdog reports which rank died, and in which action (parallel/watch/watchdog.h).
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@ namespace trireme {
 
 class TerminationDelay {
  public:
-  /// Before other threads start: none of them handles the signal (see [Note: a thread for signals] in
-  /// stop_request.cc). Does nothing where the process has its own way with SIGTERM.
+  /// Create before other threads start, so that none of them handles the signal (see [Note: a thread for
+  /// signals] in stop_request.cc). Does nothing if the process already handles SIGTERM.
   TerminationDelay();
   TerminationDelay(const TerminationDelay&) = delete;
   TerminationDelay& operator=(const TerminationDelay&) = delete;

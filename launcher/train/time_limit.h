@@ -1,4 +1,4 @@
-// train.max_minutes: whether a run has to stop so that it ends, with a checkpoint, before its limit.
+// train.max_minutes: decides when a run must stop to end, with a checkpoint, within its limit.
 #pragma once
 
 #include <algorithm>
@@ -6,16 +6,16 @@
 
 namespace trireme {
 
-/// Knows how long steps and checkpoints took, and keeps time for another one of both, twice over. Where no
-/// checkpoint was saved yet it keeps a twentieth of the limit for it, a minute at most.
+/// Tracks the duration of steps and checkpoints, and reserves twice the time of one more of both. Before the
+/// first checkpoint it reserves one twentieth of the limit for it, at most a minute.
 class TimeLimit {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  /// 0: there is none.
+  /// 0: no limit.
   explicit TimeLimit(double max_minutes) : limit_(max_minutes * 60.0) {}
 
-  /// `elapsed` since the run began: asked after each step, with whatever else was between two.
+  /// `elapsed`: since the run began. Call after each step; work between two steps counts as part of the step.
   bool is_up(Seconds elapsed);
   void saved(Seconds took) { longest_save_ = std::max(longest_save_, took); }
 

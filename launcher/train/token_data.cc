@@ -20,10 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A pass over synthetic data; its training samples never repeat, whatever the pass.
+// Per pass of synthetic data; its training samples never repeat, in any pass.
 constexpr std::int64_t kSyntheticSamples = 1024;
 
-/// The path of the tokens of data.train or data.eval: of a prepared folder, the file that belongs to the key.
+/// The path of the tokens of data.train or data.eval. In a prepared folder, the file for that key.
 fs::path shards_of(const std::string& path, const char* prepared_name) {
   const bool prepared = fs::is_directory(path) && fs::exists(fs::path(path) / DatasetInfo::kFileName);
   if (!prepared) return path;
@@ -32,12 +32,13 @@ fs::path shards_of(const std::string& path, const char* prepared_name) {
   return fs::path(path) / prepared_name;
 }
 
-/// The last token of the vocabulary, where the job names none.
+/// data.mask_token, or the last token of the vocabulary if the job does not set it.
 std::int64_t mask_token(const JobConfig& config) {
   return config.data.mask_token > 0 ? config.data.mask_token : config.model.vocab - 1;
 }
 
-// Ids, whatever the width that they are stored in. Their number counts: windows end with a shard.
+// Hashes ids independently of their storage width. The number of tokens counts too, because windows end with
+// a shard.
 void hash_tokens(const TokenFile& tokens, ByteHash& hash) {
   constexpr std::int64_t kPiece = 1 << 16;
   std::vector<std::int32_t> ids(static_cast<std::size_t>(std::min(kPiece, tokens.num_tokens())));
@@ -81,7 +82,7 @@ std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* 
   }
 }
 
-// For the times of blocks, also of a classifier: ids that are tokens and labels alike.
+// For measuring blocks, also of a classifier: ids that are valid tokens and labels.
 std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
   const std::int64_t vocab = config.model.vocab;
   return std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
@@ -91,7 +92,7 @@ std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
       .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
-/// `names` receives those of the classes, where they are known.
+/// `names` receives the class names, if known.
 std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const char* key,
                                               const std::string& path, const char* prepared_name,
                                               bool read_whole, std::vector<std::string>& names,
@@ -126,10 +127,10 @@ std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const cha
   }
 }
 
-// A loss over tokens of another vocabulary would mean nothing.
+// A loss over another vocabulary's tokens would be meaningless.
 void check_same_tokenizer(const DataSection& data) {
   const auto train = find_prepared_data(data.train), eval = find_prepared_data(data.eval);
-  if (!train || !eval) return;  // plain token files do not say
+  if (!train || !eval) return;  // plain token files do not record a tokenizer
   const TokenizerRecord of_train = tokenizer_of(*train), of_eval = tokenizer_of(*eval);
   TRIREME_CHECK(
       is_same(of_train, of_eval),

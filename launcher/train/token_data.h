@@ -1,4 +1,4 @@
-// Tokens for a job.
+// Token data for a job.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,26 @@ extern const DataModule kTokenData;
 /// The same tokens for masked language modelling.
 extern const DataModule kMaskedTokenData;
 
-/// The description beside prepared tokens, for a path as in data.train; empty where there is none.
+/// The description of prepared tokens at a path from data.train; null if there is none.
 struct PreparedData {
   std::filesystem::path folder;
   DatasetInfo info;
 };
 std::optional<PreparedData> find_prepared_data(const std::filesystem::path& path);
 
-/// The files of tokens that data.train or data.eval names.
+/// The token files that data.train or data.eval names.
 enum class TokenPart : std::uint8_t { kTrain, kEval };
 std::vector<std::filesystem::path> token_files(const std::string& path, TokenPart part);
 
-/// The file of its tokenizer; nothing for a kind that needs none. Throws Error(kInvalidInput) where it is
-/// missing or not in the folder ([Note: folders of strangers]).
+/// The file of the data's tokenizer; null for a kind without a file. Throws Error(kInvalidInput) if it is
+/// missing or outside the folder ([Note: folders of strangers]).
 std::optional<std::filesystem::path> tokenizer_file_of(const PreparedData& data);
 
-/// Its tokenizer, with the hash of its file. Throws as tokenizer_file_of() does.
+/// The data's tokenizer with its file's hash. Throws as tokenizer_file_of() does.
 TokenizerRecord tokenizer_of(const PreparedData& data);
 
-/// The tokenizer's, of prepared tokens. Throws Error(kInvalidInput) where there are none, saying what is
-/// there instead.
+/// The tokenizer's vocabulary size, for prepared tokens. Throws Error(kInvalidInput) if there are none, with
+/// what the path contains instead.
 std::int64_t vocab_of_data(const DataSection& data);
 
 }  // namespace trireme

@@ -59,7 +59,7 @@ ExitCode Trainer::run() {
       if (agreed_to_stop()) return end(ExitCode::kStopped);
       run_.with_memory_advice([this] { step(); });
     }
-    agreed_to_stop();  // there is nothing to stop: for the output folder
+    agreed_to_stop();  // only checks the output folder
     const ExitCode code = end(ExitCode::kDone);
     remove_partner_copies(run_);
     return code;
@@ -67,8 +67,8 @@ ExitCode Trainer::run() {
     wait_for_save_at_failure();
     throw;
   } catch (const Error& error) {
-    // Whatever a check calls it, from step 1 on it is a failure while running. That of a write to a folder
-    // that is gone has a reason of its own.
+    // From step 1 on, input errors of checks are runtime failures. A failed write to a lost folder has the
+    // loss as its cause.
     const bool is_memory = error.code() == ErrorCode::kOutOfMemory;
     const auto loss = run_.watch && !lost_ ? run_.watch->look() : lost_;
     const bool is_reason = loss && error.what() != loss->what;
@@ -80,7 +80,7 @@ ExitCode Trainer::run() {
 bool Trainer::is_to_stop() {
   if (stop_.requested()) return true;
   const std::int64_t step = run_.engine->steps_done();
-  if (step == run_.resumed.step) return false;  // slices that are too short get on, too
+  if (step == run_.resumed.step) return false;  // time slices that are too short must still make progress
   if (step == run_.num_steps()) return false;
   if (!run_.is_first() || !time_limit_.is_up(Clock::now() - run_.options.start)) return false;
   run_.log->line(fmt::format("train.max_minutes = {}: time for a last checkpoint",
@@ -98,7 +98,7 @@ bool Trainer::agreed_to_stop() {
   return standing == Standing::kAskedToStop;
 }
 
-// [Note: a lost output folder]
+// Implements [Note: a lost output folder].
 void Trainer::look_at_output() {
   if (!run_.watch || lost_) return;
   lost_ = run_.watch->look();
@@ -110,7 +110,8 @@ void Trainer::look_at_output() {
 void Trainer::leave_output() {
   if (background_) background_->discard();
   read_results(0);
-  save(Evaluation::kNone, Saving::kAtOnce);  // again, if it was: that one may be gone with the folder
+  // Also if it was saved before: that checkpoint may be lost with the folder.
+  save(Evaluation::kNone, Saving::kAtOnce);
   const OutputWatch::Loss loss = lost_ ? *lost_ : OutputWatch::Loss{.what = "the output folder is lost"};
   const std::string message = fmt::format("{}; {}: {}", loss.what, describe_checkpoints(), loss.advice);
   throw AgreedError(Error(ErrorCode::kRuntime, run_.comm().size() > 1 ? naming_rank(0, message) : message)
@@ -124,14 +125,14 @@ void Trainer::step() {
   const double lr = lr_.at(run_.engine->steps_done());
   const std::int64_t targets = num_targets(run_.engine->steps_done());
   {
-    // A traced step takes longer than what was learned from others.
+    // A traced step takes longer than the learned limit expects.
     const auto tight = step_limit_.scope(trace ? PartLimit::Held::kNo : PartLimit::Held::kYes);
     run_.engine->enqueue_step(run_.batches->source(), targets, lr);
   }
   if (trace) run_.engine->context().backend->synchronize(run_.engine->context().exec);
   unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = run_.batches->take_wait_ms()});
   after_trace_ = trace.has_value();
-  if (trace) write_trace(*trace);  // which is no part of the step
+  if (trace) write_trace(*trace);  // not part of the step
   trace.reset();
 
   const auto& config = run_.options.config;
@@ -139,18 +140,18 @@ void Trainer::step() {
   const bool last = step == run_.num_steps();
   const bool evaluates = run_.data.eval && (last || is_due(step, config.train.eval_every));
   const bool saves = last || is_due(step, config.checkpoint.every);
-  // What stands between two steps wants the results of all steps before it. A device that has finished when
-  // the call returns is read at once: it costs nothing, and a skipped step is then explained exactly.
+  // Work between two steps needs the results of all steps before it. A synchronous device is read at once:
+  // this costs nothing, and a skipped step is then reported exactly.
   const bool waits = evaluates || saves || is_due(step, config.log.state_hash_every) ||
                      verification_.is_due(step) || config.train.on_spike == OnSpike::kSkip ||
                      !run_.engine->is_asynchronous();
   read_results(waits ? 0 : 1);
-  // The checkpoint first: an evaluation may fail, and what was trained stands.
+  // The checkpoint first: an evaluation may fail without losing training.
   if (saves) {
     save(evaluates ? Evaluation::kToCome : Evaluation::kNone, last ? Saving::kAtOnce : Saving::kAsTheJobSays);
   }
   if (evaluates) evaluate();
-  if (saves || evaluates) standing_.reset();  // that took a while: the ranks are asked again
+  if (saves || evaluates) standing_.reset();  // that took long: ask the ranks again
 }
 
 std::int64_t Trainer::num_targets(std::int64_t steps_done) const {
@@ -171,7 +172,7 @@ void Trainer::write_trace(const StepTrace& trace) const {
                                      run_.engine_options.threads)));
 }
 
-// A folder is named where there is something in it.
+// Names the folder only if it has a checkpoint.
 std::string Trainer::describe_checkpoints() const {
   if (run_.last_saved_step >= 0) {
     return fmt::format("the newest checkpoint is of step {}, in {}", run_.last_saved_step,
@@ -202,7 +203,7 @@ void Trainer::evaluate() {
   if (run_.last_saved_step == step) note_evaluation(run_.store.folder_of(step), metrics.loss);
 }
 
-// Of a checkpoint that was saved when its evaluation was still to come.
+// For a checkpoint saved before its evaluation.
 void Trainer::make_up_for_evaluation() {
   if (!run_.resumed.evaluation_due) return;
   const std::int64_t step = run_.engine->steps_done();
@@ -236,7 +237,7 @@ void Trainer::save(Evaluation evaluation, Saving saving) {
   copy_to_partner(state, saving);
   const auto write_start = Clock::now();
   const auto folder = [&] {
-    // Beside others in the background there are few like it to learn from.
+    // With background saves, too few foreground saves are seen to learn from.
     const auto tight = checkpoint_limit_.scope(background_ ? PartLimit::Held::kNo : PartLimit::Held::kYes);
     return save_checkpoint(run_.store, *run_.engine, state, model);
   }();
@@ -246,7 +247,7 @@ void Trainer::save(Evaluation evaluation, Saving saving) {
   note_saved({.step = run_.engine->steps_done(), .folder = folder, .stall_s = seconds, .seconds = seconds});
 }
 
-// Before the file system's, which may be the reason that the run stops. A run that is done needs none.
+// Runs before the save to the file system, which may be why the run stops. A finished run needs no copy.
 void Trainer::copy_to_partner(const RunState& state, Saving saving) {
   if (!partner_ || run_.engine->steps_done() == run_.num_steps()) return;
   run_.engine->snapshot()->take();

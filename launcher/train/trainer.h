@@ -1,19 +1,20 @@
-// The loop of `trireme train`: step, evaluate, save, report; stop when asked.
+// The loop of `trireme train`: step, evaluate, save, report, stop.
 //
 // [Note: order of a step's records] The metrics line of a step is written before its checkpoint, and a
-// resumed run cuts the lines after its checkpoint off. So every step has one line, whenever the process dies.
-// An evaluation comes after the checkpoint of its step, whose manifest says that it is due, and gets its loss
-// then: one that fails costs no training, and the run that goes on from there evaluates first.
+// resumed run cuts off the lines after its checkpoint. So every step has exactly one line, whenever the
+// process dies. An evaluation follows the checkpoint of its step. The checkpoint's manifest first records
+// that the evaluation is due, and then its loss. So a failed evaluation costs no training, and the resumed
+// run evaluates first.
 //
-// [Note: a lost output folder] Files that are open take what is written wherever their folder has gone. So
-// rank 0 looks between steps, before each checkpoint and at the end whether the folder is still the one that
-// it opened, with the same metrics.jsonl, and the run ends with an error when it is not, or when its last
-// checkpoint is gone. Earlier checkpoints and config.toml may be removed under a run; it does not need them.
+// [Note: a lost output folder] Open files accept writes even if their folder was moved or removed. So rank 0
+// checks between steps, before each checkpoint and at the end that the folder and its metrics.jsonl are still
+// the ones that it opened. Otherwise, or if the last checkpoint is gone, the run ends with an error. Earlier
+// checkpoints and config.toml may be removed during a run; it does not need them.
 //
-// [Note: one exchange a step] What ranks tell each other of a step beside the plan's collectives goes in one
-// exchange of plain values when its results are read: memory, how long they were busy, whether the run goes
-// on. It is no part of comm_bytes, which are those of the plan. A state hash that is due, a checkpoint and an
-// evaluation make exchanges of their own.
+// [Note: one exchange a step] Beside the plan's collectives, ranks exchange plain values once a step, when
+// its results are read: memory, busy times, whether the run continues. This exchange is not part of
+// comm_bytes, which count the plan's communication. State hashes, checkpoints and evaluations have exchanges
+// of their own.
 #pragma once
 
 #include <deque>
@@ -43,70 +44,70 @@ class Trainer {
   Trainer(TrainingRun run, const StopRequest& stop);
 
   /// Collective. Returns kDone or kStopped. Throws AgreedError for a loss that is not finite, and for a run
-  /// that is done without one update; other errors are this rank's alone.
+  /// without a single update; other errors affect only this rank.
   ExitCode run();
 
  private:
-  /// Whether the run goes on, from one rank. Of all ranks the largest counts.
+  /// One rank's view of whether the run continues. The largest value of all ranks counts.
   enum class Standing : std::int32_t { kGoesOn, kAskedToStop, kOutputLost };
   struct StepReport {
     RankMemory memory;
     Standing standing = Standing::kGoesOn;
-    std::int32_t clipped = 0;  // StepResult's, of one rank of each stage
+    std::int32_t clipped = 0;  // StepResult's, from one rank of each stage
     double busy_ms = 0;        // StepPhases::busy_s
     StateCheck check;
     BackgroundSave::Progress saving = BackgroundSave::Progress::kNone;
     PartnerCopy::Progress copying = PartnerCopy::Progress::kNone;
   };
-  /// Of all ranks.
+  /// Combined over all ranks.
   struct JobReport {
-    RankMemory memory;  // of the one that takes most
+    RankMemory memory;  // of the rank with the largest peak
     std::int32_t clipped = 0;
     RankTimes times;
-    double exchange_s = 0;  // of this rank, in the exchange
+    double exchange_s = 0;  // time of this rank in the exchange
   };
-  /// Collective: [Note: one exchange a step]. Sets standing_. Throws AgreedError where the state of a rank is
-  /// corrupt, or a checkpoint could not be written in the background.
+  /// Collective: [Note: one exchange a step]. Sets standing_. Throws AgreedError if a rank's state is
+  /// corrupt, or a background checkpoint failed.
   JobReport exchange_reports(const StepResult& mine);
-  /// Collective where no step was read since the last call, or something came after it. Whether any rank was
-  /// asked to stop. Throws AgreedError when the output folder is lost, with a last checkpoint saved where
-  /// that can be.
+  /// True if any rank was asked to stop. Collective if no step was read since the last call, or other work
+  /// came after it. Throws AgreedError if the output folder is lost, after saving a last checkpoint if
+  /// possible.
   bool agreed_to_stop();
   void step();
-  /// [Note: MFU]; warns once where the peak turns out too low.
+  /// [Note: MFU]; warns once if the peak turns out too low.
   std::optional<double> utilization(double flops_per_s);
   void write_trace(const StepTrace& trace) const;  // collective
-  void read_results(std::size_t left);             // until `left` steps wait to be read
+  void read_results(std::size_t left);             // until `left` steps are unread
   void read_result();
   std::pair<StepResult, JobReport> collect_and_exchange();  // collective
-  /// Names the gradient that was not finite. Throws AgreedError where the job cannot go on. Collective.
+  /// Names the gradient that was not finite. Throws AgreedError if the job cannot continue. Collective.
   void handle_skip(const StepResult& result);
-  /// train.on_spike. Throws AgreedError for a rollback. Collective then.
+  /// Applies train.on_spike. Collective, and throws AgreedError, for a rollback.
   void handle_spike(const StepResult& result);
   void evaluate();                // collective
-  void make_up_for_evaluation();  // collective: the one that the run before did not get to
+  void make_up_for_evaluation();  // collective: if the previous run did not get to it
   void report_left_out();         // collective
-  /// What the step that is saved has of an evaluation.
+  /// The state of the evaluation of the step that is saved.
   enum class Evaluation : std::uint8_t { kNone, kToCome };
   enum class Saving : std::uint8_t { kAtOnce, kAsTheJobSays };
   void save(Evaluation evaluation, Saving saving);  // collective
-  /// Into the memory of hosts; at once, where the checkpoint is, too. Collective.
+  /// Copies into the memory of hosts; waits if the checkpoint does. Collective.
   void copy_to_partner(const RunState& state, Saving saving);
-  // Collective, of the checkpoint that is written in the background, and of the copy of one:
-  void wait_for_save();             // until it is in its place. Throws AgreedError
-  void wait_for_save_at_failure();  // likewise; its own failure is said, and nothing more
+  // Collective; for the background checkpoint, and for the partner's copy:
+  void wait_for_save();             // until it is complete. Throws AgreedError
+  void wait_for_save_at_failure();  // same, but only logs a failure of its own
   void note_saved(const BackgroundSave::Saved& saved);
   void note_copied(const PartnerCopy::Copied& copied);
-  bool is_to_stop();                 // asked to, or on rank 0 its time is up
-  void look_at_output();             // rank 0: from a loss on, checkpoints go to the refuge
-  [[noreturn]] void leave_output();  // collective: the loss is known to all
-  /// Throws AgreedError where the run is done and has made no update.
+  bool is_to_stop();                 // asked to stop, or on rank 0 the time limit is reached
+  void look_at_output();             // rank 0: after a loss, checkpoints go to the fallback folder
+  [[noreturn]] void leave_output();  // collective: the loss was exchanged
+  /// Throws AgreedError if the run is done without an update.
   ExitCode end(ExitCode code);
-  /// Rank 0: summary.json and the last line. `failure`: what the run ends with, empty: well.
+  /// Rank 0: writes summary.json and the last line. `failure`: the run's error; empty: none.
   void finish_log(ExitCode code, const std::string& hash, std::int64_t updates, const std::string& failure);
 
   bool is_due(std::int64_t step, std::int64_t every) const { return every > 0 && step % every == 0; }
-  /// Of the whole batch of the step that follows `steps_done` others (see [Note: varying targets]).
+  /// Targets in the global batch of the step after `steps_done` steps (see [Note: varying targets]).
   std::int64_t num_targets(std::int64_t steps_done) const;
   std::string describe_checkpoints() const;
 
@@ -114,12 +115,12 @@ class Trainer {
   const StopRequest& stop_;
   const LrSchedule lr_;
   PeakRate peak_;
-  std::optional<OutputWatch::Loss> lost_;  // of the output folder, known to rank 0
+  std::optional<OutputWatch::Loss> lost_;  // of the output folder; set on rank 0
   LeftOut left_out_;
   StateVerification verification_;
   TimeLimit time_limit_;
   PartLimit step_limit_, evaluation_limit_, checkpoint_limit_;
-  bool after_trace_ = false;  // the last step that was enqueued was traced
+  bool after_trace_ = false;  // the last enqueued step was traced
   SpikeWatch spikes_;
   std::unique_ptr<BackgroundSave> background_;  // null: checkpoints are written between steps
   std::unique_ptr<PartnerCopy> partner_;        // null: checkpoint.partner = false
@@ -128,8 +129,8 @@ class Trainer {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
   };
   std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
-  double checkpoint_s_ = 0;        // of saving since the step that was read last
-  std::optional<Standing> standing_;  // of all ranks, after the step that was read last
+  double checkpoint_s_ = 0;        // time for saving since the last step that was read
+  std::optional<Standing> standing_;  // of all ranks, after the last step that was read
 };
 
 }  // namespace trireme

@@ -1,4 +1,4 @@
-// What a Trainer reads of a step, and what follows from it: the metrics line, skips, spikes.
+// Reads a step's results and reacts to them: metrics line, skips, spikes.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -16,9 +16,9 @@ using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-// [Note: one exchange a step]
+// Implements [Note: one exchange a step].
 Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
-  // Before the look: a write that failed for the loss of the folder is then known as that.
+  // Read before the folder is checked, so that a failed write to a lost folder is reported as the loss.
   const auto saving = background_ ? background_->progress() : BackgroundSave::Progress::kNone;
   const auto copying = partner_ ? partner_->progress() : PartnerCopy::Progress::kNone;
   look_at_output();
@@ -69,8 +69,8 @@ void Trainer::read_results(std::size_t left) {
 }
 
 std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
-  // Looking at all of the state, the writing of a trace for which others wait here, and a chunk of a copy
-  // that is sent over a slow link take longer than what was learned from other steps.
+  // Verifying the whole state, writing a trace while others wait here, and sending a chunk of a copy over a
+  // slow link take longer than the learned limit expects.
   const bool is_longer =
       verification_.is_due(run_.engine->steps_done()) || after_trace_ || (partner_ && partner_->is_active());
   const auto tight = step_limit_.scope(is_longer ? PartLimit::Held::kNo : PartLimit::Held::kYes);
@@ -85,12 +85,12 @@ void Trainer::read_result() {
   const auto [result, all] = collect_and_exchange();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
-  // Parameters that are still under way hold up this exchange: they are a part of the step.
+  // Includes waiting for parameters that are still in transfer: they belong to the step.
   const double step_ms = step.enqueue_ms + ms_since(start);
   step_limit_.add(step_ms / 1e3);
   const std::int64_t elems_per_step =
       run_.options.config.train.global_batch * run_.data.train->targets_per_sample();
-  // A device may have had work while its host waited.
+  // A device may have been busy while its host waited.
   const double data_wait_s =
       run_.engine->is_asynchronous() && result.phases ? result.phases->data_wait_s : step.data_wait_ms / 1e3;
   const bool hashed = is_due(result.step, run_.options.config.log.state_hash_every);
@@ -135,9 +135,9 @@ std::optional<double> Trainer::utilization(double flops_per_s) {
   return mfu;
 }
 
-// Every rank has the same numbers, so all of them do the same here.
+// Every rank has the same values, so all ranks decide alike.
 void Trainer::handle_skip(const StepResult& result) {
-  if (result.left_out()) return;  // a spike
+  if (result.left_out()) return;  // left out as a spike
   const PrecisionSection& precision = run_.options.config.precision;
   std::string reason = reason_to_stop(result, precision);
   if (reason.empty() && result.step == run_.num_steps()) reason = reason_to_fail_at_end(result, precision);
@@ -154,7 +154,7 @@ void Trainer::handle_skip(const StepResult& result) {
   }
   if (reason.empty() && run_.is_first() && !skip.empty()) log_warning(skip);
   if (reason.empty()) return;
-  verification_.verify_now();  // the reason may be that a bit flipped
+  verification_.verify_now();  // a flipped bit may be the cause
   wait_for_save_at_failure();
   throw AgreedError(ErrorCode::kRuntime,
                     fmt::format("step {}: {}{}; {}", result.step, reason, skip.empty() ? "" : "; " + skip,
@@ -164,7 +164,7 @@ void Trainer::handle_skip(const StepResult& result) {
 void Trainer::handle_spike(const StepResult& result) {
   const SpikeWatch::Finding spike = spikes_.look(result);
   if (spike.text.empty()) return;
-  if (spike.left_out) verification_.verify_now();  // it may be that a bit flipped
+  if (spike.left_out) verification_.verify_now();  // a flipped bit may be the cause
   if (!spike.rolls_back) {
     const std::string what =
         spike.left_out ? "; it is left out: no update (train.on_spike)"
@@ -175,7 +175,7 @@ void Trainer::handle_spike(const StepResult& result) {
     if (run_.is_first()) log_warning(spike.text + what);
     return;
   }
-  verification_.verify_now();  // it may be that a bit flipped, and a rank be known
+  verification_.verify_now();  // a flipped bit may be the cause, and the check may find the rank
   wait_for_save_at_failure();
   run_stage(run_.comm(), [&] {
     if (run_.is_first()) spikes_.remember(result);

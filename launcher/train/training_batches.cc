@@ -7,8 +7,7 @@
 namespace trireme {
 namespace {
 
-// Enough to ride out a slow read, little enough not to matter in memory: batches, and bytes of them where
-// there are more than two.
+// Deep enough to cover a slow read, small enough for memory. kMaxBytes applies beyond two batches.
 constexpr std::int64_t kMaxDepth = 8, kMaxBytes = std::int64_t{256} << 20;
 
 std::size_t depth_of(const TrainingBatches::Options& options) {

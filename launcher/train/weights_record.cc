@@ -23,8 +23,8 @@ using SortedJson = nlohmann::json;
 constexpr const char* kTokenizerMetadata = "trireme.tokenizer";
 constexpr const char* kImagesMetadata = "trireme.images";
 
-/// The checkpoint that init_from names, as a folder or by its model's file; nothing for weights of others,
-/// and for a checkpoint that is not of `trireme train`.
+/// The checkpoint that init_from names by its folder or its model file. Null for other weights, and for a
+/// checkpoint not written by `trireme train`.
 std::optional<Checkpoint> initial_checkpoint(const fs::path& place) {
   std::error_code error;
   std::optional<Checkpoint> found;
@@ -93,7 +93,7 @@ WeightsRecord record_of_hf_folder(const fs::path& folder, const DataRecord& met)
   return weights;
 }
 
-/// The value at `key` as a `Value`, or `otherwise` where it is missing or null.
+/// The value at `key`, or `otherwise` if it is missing or null.
 template <class Value>
 Value value_of(const SortedJson& json, const fs::path& file, const char* key, Value otherwise) {
   const auto found = json.find(key);
@@ -106,7 +106,7 @@ Value value_of(const SortedJson& json, const fs::path& file, const char* key, Va
   }
 }
 
-/// One number, or the same height and width; 0: the shape follows from the picture.
+/// One number, or equal height and width; 0: the shape depends on the image.
 std::int64_t side_of(const SortedJson& json, const fs::path& file, const char* key) {
   const auto found = json.find(key);
   if (found == json.end() || found->is_null()) return 0;
@@ -172,7 +172,7 @@ ImageRecord image_record_of_hf(const fs::path& file) {
   TRIREME_CHECK(json.is_object(), "image processor {} is no JSON object", file.string());
   ImageRecord images{.mean = {0, 0, 0}, .stddev = {1, 1, 1}};
   if (value_of(json, file, "do_normalize", true)) {
-    constexpr std::array<double, 3> kHalf = {0.5, 0.5, 0.5};  // what transformers takes for ViT
+    constexpr std::array<double, 3> kHalf = {0.5, 0.5, 0.5};  // the defaults of transformers for ViT
     images.mean = value_of(json, file, "image_mean", kHalf);
     images.stddev = value_of(json, file, "image_std", kHalf);
   }

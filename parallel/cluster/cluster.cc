@@ -18,8 +18,8 @@ const Part& find_part(const std::vector<Part>& parts, const std::string& name, c
     if (part.name == name) return part;
     names.push_back(part.name);
   }
-  throw Error(ErrorCode::kInvalidInput, "unknown {} \"{}\": the cluster has {}", kind, name,
-              names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+  throw ClusterError(ErrorCode::kInvalidInput, "unknown {} \"{}\": the cluster has {}", kind, name,
+                     names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
 }
 
 template <class Part>

@@ -7,8 +7,15 @@
 #include <vector>
 
 #include "runtime/base/device.h"
+#include "runtime/base/error.h"
 
 namespace trireme {
+
+/// A description lacks something that the job needs from it: a device, a link, the rate of a dtype.
+class ClusterError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// A measured call of an operator.
 struct MeasuredOp {
@@ -113,7 +120,7 @@ struct Cluster {
   ClusterFramework framework;
   ClusterCost cost;
 
-  /// Throw Error(kInvalidInput) that lists the valid names.
+  /// Throw ClusterError(kInvalidInput) that lists the valid names.
   const ClusterDevice& device(const std::string& name) const;
   const ClusterLink& link(const std::string& name) const;
 };

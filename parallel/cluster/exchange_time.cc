@@ -11,20 +11,24 @@ ClusterNetwork::ClusterNetwork(const Cluster& cluster, const ClusterDevice& devi
     : cluster_(cluster), device_(device), ranks_per_node_(cluster.ranks_per_node) {}
 
 const ClusterLink& ClusterNetwork::inside() const {
-  TRIREME_CHECK(
-      !device_.inside.empty(),
-      "the run needs exchanges between the ranks of a node, and devices.{} has no link for them: say "
-      "inside = \"LINK\"",
-      device_.name);
+  if (device_.inside.empty()) {
+    throw ClusterError(
+        ErrorCode::kInvalidInput,
+        "the run needs exchanges between the ranks of a node, and devices.{} has no link for them: say "
+        "inside = \"LINK\"",
+        device_.name);
+  }
   return cluster_.link(device_.inside);
 }
 
 const ClusterLink& ClusterNetwork::between() const {
-  TRIREME_CHECK(
-      !device_.between.empty(),
-      "the run needs more than the {} ranks of a node, and devices.{} has no link between nodes: say "
-      "between = \"LINK\"",
-      ranks_per_node_, device_.name);
+  if (device_.between.empty()) {
+    throw ClusterError(
+        ErrorCode::kInvalidInput,
+        "the run needs more than the {} ranks of a node, and devices.{} has no link between nodes: say "
+        "between = \"LINK\"",
+        ranks_per_node_, device_.name);
+  }
   return cluster_.link(device_.between);
 }
 

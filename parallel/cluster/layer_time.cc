@@ -20,7 +20,7 @@ double peak_flops(const ClusterDevice& device, const std::string& dtype) {
   if (found != device.peak_tflops.end()) return found->second * 1e12;
   std::string known;
   for (const auto& [name, tflops] : device.peak_tflops) known += (known.empty() ? "" : ", ") + name;
-  throw Error(ErrorCode::kInvalidInput, "precision {}: devices.{}.peak_tflops has {} only", dtype,
+  throw ClusterError(ErrorCode::kInvalidInput, "precision {}: devices.{}.peak_tflops has {} only", dtype,
               device.name, known);
 }
 

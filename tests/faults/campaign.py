@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Strikes real jobs under `trireme run`, and says what became of them: a row for each class of fault.
+"""Injects faults into real jobs under `trireme run` and prints one row of results for each class of fault.
 
     tests/faults/campaign.py --trireme build/release/bin/trireme [--seed S] [--count N] [--classes sigkill,sigstop,...]
 
-A long campaign comes in pieces, each of which goes on where the one before stopped:
+A long campaign can run in pieces, each of which continues where the previous one stopped:
 
     tests/faults/campaign.py --trireme ... --count 20 --results r.jsonl --resume --minutes 9
 
-A short one, whose times say nothing as several jobs share the machine:
+A short one, whose times are not meaningful because several jobs share the machine:
 
     tests/faults/campaign.py --trireme ... --at-least 40 --at-once 4
 
@@ -74,7 +74,7 @@ CLASSES = {
     "link_down_5s_patient": host_faults.LinkDown5sPatient,
     "slow_link": host_faults.SlowLink,
 }
-# What is recorded of an injection whose job did not come to an end of its own.
+# The result of an injection whose job did not end on its own.
 FAILED = {"named": False, "equal": False, "clean": False, "verdict_s": 60.0, "end_s": 60.0, "next_step_s": 60.0,
           "steps_again": 0}
 HEAD = (f"{'class':24} jobs   named  equal  clean   verdict after   job ended after   next step after verdict   "

@@ -190,5 +190,5 @@ class TruncatedShard(Injection):
         shard.write_bytes(whole)
 
     def verdicts(self):
-        # Who meets SIGBUS cannot name the file; the attempt after it can.
+        # A rank that gets SIGBUS cannot name the file; the next attempt can.
         return [end["verdict"] for end in self.run.events("end")][:2]

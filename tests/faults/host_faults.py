@@ -13,7 +13,7 @@ from process_faults import LEARNED
 from supervised import Supervised, read_lines
 
 STRUCK = 1  # the host; the supervisor is on the first one
-# What mpirun notices after so many seconds of silence is up to it; by default the supervisor makes it four.
+# Seconds of silence after which mpirun reacts; the supervisor sets four by default.
 PATIENT = ("--mca", "oob_tcp_keepalive_time", "60")
 
 
@@ -45,7 +45,7 @@ class HostFault(Injection):
         self.begin = time.time()
         self.hosts.set_cable(STRUCK, "down")
         address = re.escape(self.hosts.address(STRUCK))
-        # By the ranks; or by mpirun, which may notice first: its own words, and what the supervisor makes of them.
+        # Named by the ranks, or by mpirun if it notices first: its own message, or the supervisor's version of it.
         self.culprit = rf"{address} has acknowledged nothing|Remote daemon: \S+ on node {address}|daemon on {address}\b"
 
     def left(self):

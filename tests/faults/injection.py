@@ -1,4 +1,4 @@
-"""One job under `trireme run`, one fault, and what became of the job: the part that all classes of faults share."""
+"""One job under `trireme run`, one fault, and the outcome: the code that all classes of faults share."""
 import json
 import re
 import subprocess
@@ -51,10 +51,10 @@ class Injection:
         raise NotImplementedError
 
     def after_end(self):
-        """What can be mended is, before the next attempt."""
+        """Repairs what the fault damaged, if possible, before the next attempt."""
 
     def judge(self, named):
-        """More that has to be right. Raises Missed where the fault was none."""
+        """Further conditions of a right result. Raises Missed if the fault had no effect."""
         return named
 
     def verdicts(self):
@@ -93,7 +93,7 @@ class Injection:
             time.sleep(pause_s)
         return found
 
-    # What became of it:
+    # The outcome:
 
     def carry_out(self, undisturbed):
         """Strikes, and waits for the end; the figures."""

@@ -82,8 +82,8 @@ def exit_process(pid, code):
 
 
 def hang_process(pid, still):
-    """Lets its main thread go round in a circle from now on. False where that was not what `still` wants of it when it
-    had been stopped: it goes on as before."""
+    """Puts its main thread into an endless loop. Returns False, and lets the thread continue unchanged, if `still` is
+    false once it was stopped."""
     address = endless_loop(pid)
 
     def change(registers):

@@ -121,7 +121,7 @@ class HangInExchange(Injection):
 
 
 class Hang(Injection):
-    """A rank's thread goes round in a circle in an action of its own: no signal tells, the others wait for it."""
+    """A rank's thread is in an endless loop in an action: no signal shows it, and the others wait for it."""
 
     keys = (LEARNED,)
 
@@ -141,7 +141,7 @@ class Hang(Injection):
         except OSError as error:
             raise Unavailable(error)
         self.begin = time.time()
-        # Its own watchdog may be the one that speaks.
+        # The verdict may come from its own watchdog.
         self.culprit = rf"held up .* by rank {self.victim}( \(process {pid}\))? in " + re.escape(board.action())
 
 

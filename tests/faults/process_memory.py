@@ -43,8 +43,8 @@ def places_of(memory, pid, needle):
 
 
 def change_element(pid, file, numbers, change):
-    """Stops the process, replaces one element of a checkpoint's file by `change` of its four bytes, wherever its memory has
-    it, and lets the process go on. False where its memory no longer has what the file has."""
+    """Stops the process, replaces one element of a checkpoint's file by `change` of its four bytes wherever the process's
+    memory contains it, and continues it. False if the memory no longer contains the file's values."""
     os.kill(pid, signal.SIGSTOP)
     try:
         tensors = read_tensors(file)

@@ -28,7 +28,7 @@ from supervised import Supervised
 
 RULES = Path(__file__).resolve().parents[2] / "examples" / "monitoring" / "trireme.rules.yml"
 SCRAPE = "250ms"
-# Of what the rules say -> of this test. Seconds that are compared with, ranges, `for`, and a share of a step.
+# Text of the rules -> text of this test: thresholds in seconds, ranges, `for`, and a share of a step.
 SHORTER = {"> 600": "> 4", "> 7200": "> 8", "> 3600": "> 4",
            "[5m]": "[5s]", "[30m]": "[10s]", "[1h]": "[25s]", "for: 5m": "for: 1s", "for: 1m": "for: 500ms",
            "> 0.4": "> 0.9"}
@@ -131,7 +131,7 @@ class Job:
             self.process = subprocess.Popen([*self.around, *line], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                                             start_new_session=True, env=self.test.environment)
         self.test.addCleanup(self.clean_up)
-        # A job that has not begun is none that does not answer.
+        # A job that has not started yet must not count as one that does not answer.
         self.test.wait(self.answers, 60, self.output())
         self.test.prometheus.watch(self.target)
         return self
@@ -219,7 +219,7 @@ class Alerts(JobTest):
         self.wait(lambda: any(value > 10 for _, value in self.prometheus.query("trireme_step")), 60, healthy.output())
         time.sleep(10)
         self.assertEqual(self.prometheus.fired(8), set())
-        # One part after the other: cores that several jobs share are a fault of their own.
+        # One part after the other, because sharing cores between jobs is itself a fault.
         self.provoke_gpus(healthy)
         self.provoke_slow_rank(healthy)
         self.wait_until_clear(GPU_ALERTS, run=healthy.run)
@@ -272,8 +272,8 @@ class Alerts(JobTest):
         self.wait_until_clear({"TriremeNotScraped"}, instance=job.target)
 
     def provoke_what_a_job_may_be_given(self):
-        """One with hardly more memory than it needs, that saves nothing, evaluates after each step, and whose first
-        steps are skipped; and it goes on without any of that."""
+        """A job with barely enough memory that saves nothing, evaluates after each step, and whose first steps are
+        skipped. It then continues without these problems."""
         mode = ["precision.mode=fp16", "precision.scale_init=1e20", "precision.scale_backoff=0.8",
                 "precision.max_skips=1000", "model.hidden=64", "model.seq_len=32", "train.global_batch=64",
                 "train.micro_batch=64"]
@@ -297,7 +297,7 @@ class Alerts(JobTest):
         pid = job.process.pid
         core = min(os.sched_getaffinity(pid))
         tasks = [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if int(task.name) != pid]
-        # Those that serve metrics have the lowest priority already, and go on.
+        # Threads that serve metrics already have the lowest priority and are left out.
         readers = [task for task in tasks if os.getpriority(os.PRIO_PROCESS, task) < 19]
         self.assertTrue(readers)
         before = os.sched_getaffinity(pid)

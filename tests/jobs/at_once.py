@@ -1,4 +1,4 @@
-"""Several jobs at a time: what waits for clocks, and for mpirun, leaves the cores to others.
+"""Runs several jobs at once: jobs that wait for timeouts or for mpirun leave the cores to others.
 
 Needs the Python standard library only.
 """

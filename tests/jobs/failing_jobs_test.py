@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs that fail, die, stall, stop or are refused, and what is left of them.
+"""Jobs that fail, die, stall, stop or are refused, and what they leave behind.
 
     failing_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [--kills 50] [unittest options]
 """
@@ -75,7 +75,7 @@ class FailingJobs(JobTest):
 
     def test_a_rank_that_stalls_inside_of_a_collective_is_named(self):
         process, pids = self.start_and_wait_for_steps(2, "stalled", "--set", f"parallel.timeout_s={OPTIONS.timeout}")
-        # Rank 0 comes to wait for rank 1 and is stopped there; then rank 1 goes on until it waits for rank 0.
+        # Rank 0 waits for rank 1 and is stopped there; then rank 1 continues until it waits for rank 0.
         os.kill(pids[1], signal.SIGSTOP)
         time.sleep(1.2)
         os.kill(pids[0], signal.SIGSTOP)
@@ -189,7 +189,7 @@ class FailingJobs(JobTest):
         while not (checkpoints.exists() and any(p.name.startswith("step-") for p in checkpoints.iterdir())):
             self.assertLess(time.time(), deadline, "no checkpoint in a minute")
             time.sleep(0.05)
-        # From now on rank 0 cannot save: a file stands where the folder was.
+        # From now on rank 0 cannot save: a file replaces the folder.
         checkpoints.rename(self.folder / "failing" / "moved")
         checkpoints.write_text("in the way")
         began = time.time()
@@ -223,7 +223,7 @@ class FailingJobs(JobTest):
                 out.rename(moved)
                 self.expect_lost_output(process, out, f"was renamed to {moved} .*in {moved}/checkpoints")
                 self.assertFalse(out.exists())
-                # The checkpoint is of the step that the metrics end with, and a run goes on from it.
+                # The checkpoint has the last step of the metrics, and a run resumes from it.
                 step = self.metrics(moved.name)[-1]["step"]
                 self.run_job(ranks, moved.name, "--set", f"train.steps={step + 1}")
                 self.assertEqual([m["step"] for m in self.metrics(moved.name)], list(range(1, step + 2)))

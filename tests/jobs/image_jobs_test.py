@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs on pictures that come to the same state whoever reads them.
+"""Jobs on images that reach the same state, whichever rank reads them.
 
     image_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """

@@ -1,4 +1,4 @@
-"""Whole jobs, as a user runs them: real `mpirun`, real files, real signals. What the tests beside this file share.
+"""Whole jobs, as a user runs them: real `mpirun`, real files, real signals. Shared by the tests in this folder.
 
 Needs the Python standard library only.
 """
@@ -154,7 +154,7 @@ def main(first=()):
     parser.add_argument("--trireme", required=True)
     parser.add_argument("--mpiexec", required=True)
     parser.add_argument("--kills", type=int, default=10)
-    # Of jobs that are to stall: far above what any part of a job takes on a busy machine, its start above all.
+    # For jobs that stall: far longer than any part of a job on a busy machine, including its start.
     parser.add_argument("--timeout", type=int, default=4)
     parser.add_argument("--injections", type=int, default=6)
     parser.add_argument("--fake-nvml", default="")  # the folder of tests/support/fake_nvml.cc, built

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs that come to the same state on every layout.
+"""Jobs that reach the same state on every layout.
 
     layouts_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """
@@ -179,13 +179,13 @@ launch_us = 2
         auto = ("--set", "parallel=auto", "--set", "checkpoint.every=2")
         self.run_job(0, "one", "--set", "train.steps=6")
         self.run_job(0, "four", "--set", "train.steps=4")
-        # So little memory that data ranks alone do not do.
+        # Too little memory for a layout of data ranks only.
         limit = max(group["peak_bytes"] for group in self.plan(4, "--set", "parallel.zero=1")["groups"])
         tight = ("--set", f"parallel.memory_limit={limit}")
         words = self.run_job(4, "auto", "--set", "train.steps=4", *auto, *tight)
         self.assertEqual(words.count('parallel.layout = "auto" on 4 ranks: '), 1, words)
         self.assertEqual(self.state("auto"), self.state("four"))
-        # What was chosen, written by hand.
+        # The chosen layout, given explicitly.
         chosen = tomllib.loads((self.folder / "auto" / "config.toml").read_text())["parallel"]
         self.assertEqual(chosen["layout"], "given")
         self.assertTrue(chosen["pipeline"] > 1 or chosen["zero"] > 0, chosen)
@@ -194,7 +194,7 @@ launch_us = 2
         self.assertEqual(self.state("hand"), self.state("auto"))
         for key in ("peak_bytes", "comm_bytes"):
             self.assertEqual(*({m[key] for m in self.metrics(out) if "loss" in m} for out in ("hand", "auto")))
-        # It goes on with another one, from a description, and with a key that is kept.
+        # It resumes with another layout, from a cluster description and with one key kept.
         (self.folder / "cluster.toml").write_text(self.CLUSTER)
         named = ("--set", f"parallel.cluster={self.folder / 'cluster.toml'}")
         words = self.run_job(2, "auto", "--set", "train.steps=6", *auto, *named, "--set", "parallel.pipeline=2")
@@ -344,7 +344,7 @@ recompute_every = 2
         self.assertIn("accumulate_unsharded = true\nkeep_gathered = true\n", config)
         layout = json.loads((self.folder / "zero3" / "summary.json").read_text())["layout"]
         self.assertTrue(layout["accumulate_unsharded"] and layout["keep_gathered"])
-        # A checkpoint goes on with whatever is kept.
+        # A checkpoint can be resumed with any choice of what is kept.
         other = ("--set", "train.micro_batch=2", "--set", "parallel.zero=3", "--set", "parallel.keep_gathered=false")
         self.run_job(4, "moved", "--set", "train.steps=3", *other)
         self.run_job(2, "moved", "--set", "train.steps=5", *other[:4])

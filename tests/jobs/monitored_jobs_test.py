@@ -144,7 +144,7 @@ class MonitoredJobs(JobTest):
         self.assertEqual(samples["trireme_checkpoints_total",], 4)
         self.assertEqual(samples["trireme_last_checkpoint_step",], 20)
         self.assertEqual(samples["trireme_running",], 0)
-        # What the plan says of rank 0 is what was measured.
+        # The plan's prediction for rank 0 equals the measurement.
         self.assertEqual(samples["trireme_memory_predicted_peak_bytes",], lines[-1]["peak_bytes"])
         axes = [value for key, value in samples.items() if key[0] == "trireme_planned_step_sent_bytes"]
         self.assertEqual(sum(axes), lines[-1]["comm_bytes"])
@@ -240,7 +240,7 @@ class MonitoredJobs(JobTest):
         job.end()
         samples, _ = read_metrics((self.folder / "out" / "a.prom").read_text())
         self.assertEqual(samples["trireme_restarts_total",], 1)
-        # Of steps made twice only the second time is in metrics.jsonl.
+        # For repeated steps, metrics.jsonl has only the second time.
         self.assertAlmostEqual(samples["trireme_useful_seconds",], sum(line["step_ms"] for line in self.metrics("out")) / 1e3)
         self.assertEqual(samples["trireme_goodput_ratio",],
                          samples["trireme_useful_seconds",] / samples["trireme_wall_seconds",])

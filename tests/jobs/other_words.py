@@ -1,4 +1,4 @@
-"""A copy of the program with other sentences: who recovers by the wording of a message fails with it.
+"""Makes a copy of the program with changed sentences: recovery that depends on the wording of messages fails with it.
 
 Each sentence of our sources, as a string literal, is found in the read-only data of the program, and its letters are
 rotated by 13 places. Fields of formats ({:.1f}, %d) stay, and so do literals of one word: keys, names of files, options. The

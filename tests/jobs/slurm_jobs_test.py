@@ -18,7 +18,7 @@ from supervised import SLOWER, read_lines, sets
 SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "slurm" / "train.sbatch"
 # Steps of some 50 ms: slices have few enough for one run to repeat them.
 KEYS = tuple(key for key in SLOWER if not key.startswith("train.")) + ("train.global_batch=128", "model.layers=8")
-# Slurm counts limits in minutes, and looks at them twice in one: a slice of a minute is told to stop after 15 to 45 s.
+# Slurm limits are in minutes and checked twice a minute: a slice of one minute gets its signal after 15 to 45 s.
 SIGNAL_BEFORE_S = 15
 
 

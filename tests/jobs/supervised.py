@@ -1,4 +1,4 @@
-"""A job under `trireme run` in the background, for tests that strike it: its history, its ranks, what is left of it."""
+"""A job under `trireme run` in the background, for tests with faults: its history, its ranks, remaining processes."""
 import json
 import os
 import subprocess

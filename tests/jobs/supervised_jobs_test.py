@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Jobs under `trireme run`: whatever ends them, they go on and end with the state of a run that nothing disturbed.
+"""Jobs under `trireme run`: after any failure they continue and reach the state of an undisturbed run.
 
     supervised_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """

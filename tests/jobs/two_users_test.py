@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Two users of one machine: what the second lays into shared folders makes no job of the first read, write or delete a
-file of the first for it. Needs root, to be both users.
+"""Two users of one machine: files that the second user puts into shared folders must not make a job of the first user
+read, write or delete a file of the first. Needs root to act as both users.
 
     two_users_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """

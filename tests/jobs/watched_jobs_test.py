@@ -113,8 +113,8 @@ class WatchedJobs(JobTest):
         hung = "hangs, although all of its processes have ended" in stderr
         self.times["direct " + means.name].append(time.time() - sent)
         self.assertIn(process.returncode, (1, 128 + means), f"{what}: {stderr}")
-        # Another rank's word, or mpirun's own: of one that nobody could see, or when mpirun was faster. Of a process that
-        # dies while it is loaded, mpirun may tell no more than that there was one.
+        # Named by another rank, or by mpirun if no rank could see it or mpirun was faster. For a process that dies while it
+        # is loaded, mpirun may report only that a process ended.
         named = rf"rank {victim} \(process {pid}\) died |process rank {victim} with PID "
         unnamed = "" if runs_our_code else "|Primary job +terminated normally, but 1 process returned"
         self.assertRegex(stderr, named + unnamed, what)

@@ -1,7 +1,7 @@
-"""Hosts of one machine: network namespaces on a bridge, whose links are as slow as one wants.
+"""Hosts on one machine: network namespaces on a bridge, with links of adjustable rate.
 
-Each host has its own name, loopback and interface; what it sends passes a token bucket. Everything made here carries a
-name with this process's id, lives in namespaces alone, and is taken away again by close(), whatever happened before.
+Each host has its own name, loopback and interface; a token bucket limits its sends. Everything made here has this
+process's id in its name, exists only in namespaces, and is always removed by close().
 Needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN) and iproute2.
 """
 import json

@@ -92,7 +92,7 @@ def measure(options):
 
 
 def check(options):
-    """Links without a limit: bits equal on all layouts, and no host sends more than metrics.jsonl says."""
+    """Links without a limit: equal bits on all layouts, and no host sends more than metrics.jsonl records."""
     with Hosts(4) as hosts:
         job = Job(hosts, options.trireme, 1)
         hashes = {}
@@ -103,8 +103,8 @@ def check(options):
             for host, on_wire in enumerate(sent):
                 ratio = on_wire / run["comm_bytes"]
                 print(f"{name}: host {host + 1} sends {on_wire:.0f} B a step, {ratio:.3f} of what metrics.jsonl says")
-                # Headers and acknowledgements are on top, and starting varies by some kilobytes from run to run; a
-                # second copy of anything would be half as much again.
+                # Headers and acknowledgements come on top, and the start varies by a few kilobytes. A second copy of
+                # anything would add half of the total.
                 assert 0.97 <= ratio < 1.15, name
         assert len(set(hashes.values())) == 1, f"the state differs: {hashes}"
     left = [name for name in run_tool("ip", "netns", "list").split() if name.startswith(hosts.prefix)]

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 const std::filesystem::path kExamples = std::filesystem::path(TRIREME_SOURCE_DIR) / "examples/clusters";
 
-/// The example of one kind of node, with `from` replaced by `to`.
+/// The example with one kind of node, with `from` replaced by `to`.
 std::string changed(const std::string& from, const std::string& to) {
   std::string text = testing::read_file(kExamples / "a100-80.toml");
   const std::size_t at = text.find(from);

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// As two ranks of one thread measure a machine of two cores.
+/// A cluster file as two single-threaded ranks on a machine of two cores measure it.
 Cluster two_ranks() {
   Cluster cluster{.name = "here", .ranks_per_node = 2};
   cluster.devices.push_back({.name = "cpu-1-threads",
@@ -55,7 +55,8 @@ TEST(MeasureCluster, RanksThatShareCoresHaveTheCallsOfThoseThatDoNot) {
   EXPECT_EQ(cluster.host.cores, 2);
   EXPECT_EQ(cluster.host.waiting_share, 0.25);
   EXPECT_EQ(merged(cluster, two_ranks()).host.waiting_share, 0.25);
-  EXPECT_EQ(to_toml(with_shared_cores(cluster, four_ranks())), to_toml(cluster));  // once more replaces it
+  // Measuring again replaces it.
+  EXPECT_EQ(to_toml(with_shared_cores(cluster, four_ranks())), to_toml(cluster));
 }
 
 TEST(MeasureCluster, FewerRanksAreMeasuredFirst) {

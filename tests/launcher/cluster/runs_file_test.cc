@@ -61,7 +61,7 @@ TEST_F(RunsFileTest, WritesRowsAsTheyWereWithOneMoreColumn) {
   row.pop_back();
   const std::string predicted = header + ",predicted_ms\n" + row + ",1000.25\n";
   EXPECT_EQ(to_csv(file, {1000.25}), predicted);
-  // Of what was predicted before, the column is replaced.
+  // An existing prediction column is replaced.
   EXPECT_EQ(to_csv(read(predicted), {1000.25}), predicted);
   EXPECT_EQ(to_csv(read("predicted_ms," + kHeader + "9," + kGood), {1000.25}), predicted);
 }

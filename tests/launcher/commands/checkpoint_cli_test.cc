@@ -1,4 +1,4 @@
-// trireme checkpoint: what it says of checkpoints that are whole, damaged, different, and of old ones.
+// trireme checkpoint: output for whole, damaged, different and old checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -97,7 +97,8 @@ TEST_F(CheckpointCli, PruneKeepsTheNewestAndWhatIsDamaged) {
   EXPECT_NE(checkpoint({"prune", "run"}).exit_code, 0);
 }
 
-// A file of the right size with one byte changed is not whole: what is kept can be resumed from.
+// A file of the right size with a changed byte is not whole. Every checkpoint that is kept can be resumed
+// from.
 TEST_F(CheckpointCli, PruneReadsWhatItKeeps) {
   const std::filesystem::path file = folder(4) / "model.safetensors";
   std::string bytes = testing::read_file(file);
@@ -109,7 +110,7 @@ TEST_F(CheckpointCli, PruneReadsWhatItKeeps) {
   EXPECT_THAT(result.out, HasSubstr("step-000003  kept\n"));
   EXPECT_THAT(result.err, HasSubstr("step-000004"));
   EXPECT_EQ(checkpoint({"verify", folder(3).string()}).exit_code, 0);
-  EXPECT_EQ(checkpoint({"prune", folder(3).string(), "--keep", "1"}).exit_code, 2);  // no run
+  EXPECT_EQ(checkpoint({"prune", folder(3).string(), "--keep", "1"}).exit_code, 2);  // not a run
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Runs the built program in a folder of its own.
+// Runs the built program in its own temporary folder.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -14,7 +14,7 @@ class Cli : public ::testing::Test {
     arguments.insert(arguments.begin(), TRIREME_BINARY);
     return run_program(arguments, scratch_);
   }
-  /// Runs and expects a refusal: exit code 2, one message, nothing on standard output.
+  /// Runs the program and expects a refusal: exit code 2, one message, empty standard output.
   std::string refusal(std::vector<std::string> arguments) {
     const ProgramResult result = run(std::move(arguments));
     EXPECT_EQ(result.exit_code, 2) << result.err;

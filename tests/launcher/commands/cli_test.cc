@@ -32,7 +32,7 @@ TEST_F(Cli, Help) {
   }
 }
 
-// Another program's set-up may leave them. Too small a stack ends a thread by a segmentation fault.
+// The environment may set small stacks, which end a thread with a segmentation fault.
 TEST_F(Cli, SmallStacksOfThreadsAreRaised) {
   const auto restarted = [&](const std::string& setting) {
     return run_program({"sh", "-c", setting + "; exec \"$0\" train --help-keys", TRIREME_BINARY}, scratch_);
@@ -67,7 +67,7 @@ TEST_F(Cli, OutputThatCannotBeWrittenIsAFailure) {
   EXPECT_THAT(doctor.err, HasSubstr("standard output cannot be written: No space left on device"));
 }
 
-// Beyond a limit of file sizes the system would end the process without a word.
+// Without a handler, exceeding the file size limit kills the process without a message.
 TEST_F(Cli, AFileAboveTheLimitOfSizesIsAnError) {
   testing::write_file(scratch_ / "job.toml",
                       "[model]\nlayers = 2\nhidden = 64\nheads = 2\nvocab = 64\nseq_len = 16\n"
@@ -202,7 +202,7 @@ TEST_F(Cli, AWarmUpAsLongAsTheRunIsRefused) {
               HasSubstr("warning: optimizer.warmup_steps = 2: all of train.steps = 2 are warm-up"));
 }
 
-// For scripts: the exit code is that of `train`.
+// For scripts: the exit code is the same as `train`'s.
 TEST_F(Cli, PlanOfAJobThatDoesNotFitExitsWith2) {
   testing::write_file(scratch_ / "job.toml",
                       "[model]\nlayers = 2\nhidden = 32\nheads = 2\nvocab = 64\nseq_len = 16\n"
@@ -255,7 +255,7 @@ TEST_F(Cli, DataText) {
   testing::write_file(scratch_ / "text/b.txt", std::string(98, 'b'));
   const ProgramResult result = run({"data", "text", "text", "--out", "tokens"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  // 998 bytes and an empty line between the documents.
+  // 998 bytes, and an empty line between the documents.
   EXPECT_THAT(result.out,
               StartsWith("tokens: 900 training and 100 evaluation tokens, vocabulary 256 (bytes)"));
   EXPECT_EQ(testing::read_file(scratch_ / "tokens/train.bin").size(), 1024u + 2 * 900);

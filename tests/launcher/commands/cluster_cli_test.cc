@@ -96,7 +96,7 @@ TEST_F(Cli, BadInputOfPredictionsIsRefused) {
   EXPECT_THAT(skipped.out, HasSubstr("10 runs predicted"));
 }
 
-/// Measured steps of public tables, beside the source tree; no part of it.
+/// Measured steps from public tables, beside the source tree and not part of it.
 class MeasuredRuns : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(MeasuredRuns, AreForeseenWithin8Percent) {
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Tables, MeasuredRuns,
                            return table.substr(0, table.find('.'));
                          });
 
-/// A small GPT of synthetic tokens.
+/// A small GPT on synthetic tokens.
 std::string write_job(const std::filesystem::path& job) {
   std::ofstream(job)
       << "[model]\nname = \"gpt\"\nlayers = 4\nhidden = 64\nheads = 4\nvocab = 256\nseq_len = 32\n"
@@ -176,7 +176,7 @@ TEST_F(Cli, RefusesAPlanThatTheClusterCannotHave) {
                "train.micro_batch=1"}),
       HasSubstr("node.toml: the run needs more than the 8 ranks of a node, and devices.a100-80gb has no link "
                 "between nodes: say between = \"LINK\""));
-  // Some layouts are refused for their memory, too: the link is what is missing.
+  // Some layouts also exceed the memory, but the message is about the missing link.
   EXPECT_THAT(refusal({"plan", job, "--cluster", scratch_ / "node.toml", "--ranks", "16", "--search", "--set",
                        "train.micro_batch=1", "--set", "parallel.memory_limit=1300000"}),
               HasSubstr("between = \"LINK\""));
@@ -217,7 +217,7 @@ TEST_F(Cli, SearchesLayoutsAndWritesTheFastest) {
     EXPECT_TRUE(first.contains(key)) << key;
   }
   EXPECT_EQ(first["exchange"], "auto");
-  EXPECT_TRUE(first["cost"].is_null());  // without a price
+  EXPECT_TRUE(first["cost"].is_null());  // no price
   const ProgramResult again =
       run({"plan", job, "--cluster", cluster, "--ranks", "4", "--search", "--write", job});
   EXPECT_EQ(again.exit_code, 2);

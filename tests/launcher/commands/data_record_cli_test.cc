@@ -1,4 +1,4 @@
-// A checkpoint meets data through the built program: at a resume, model.init_from, eval, sample and export.
+// A checkpoint is used with data by the built program: resume, model.init_from, eval, sample and export.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using ::testing::Not;
 
 class DataRecordCli : public TrainCli {
  protected:
-  /// Text of `lines` lines, prepared into `folder` anew.
+  /// Prepares a text of `lines` lines in `folder`, replacing what is there.
   void prepare(const std::string& folder, int lines, std::vector<std::string> more = {}) {
     std::string text;
     for (int i = 0; i < lines; ++i) text += "oar " + std::to_string(i * 7) + " in the water\n";
@@ -35,7 +35,7 @@ class DataRecordCli : public TrainCli {
     const auto file = scratch_ / run / fmt::format("checkpoints/step-{:06}/manifest.json", step);
     return json::parse(testing::read_file(file)).at("content");
   }
-  /// The losses of steps, by step.
+  /// Losses by step.
   std::map<int, double> losses(const std::string& out) {
     std::map<int, double> by_step;
     for (const json& line : metrics(out)) by_step[line["step"]] = line["loss"];
@@ -51,7 +51,7 @@ TEST_F(DataRecordCli, AResumeOnOtherTrainingDataIsRefusedUnlessAKeySaysThatItIsM
   };
   train_well("run", with({"train.steps=3"}));
   EXPECT_EQ(content("run", 3)["data"]["samples"], 24);
-  // Somewhere else, and under another name: the same data.
+  // The same data in another place and under another name.
   fs::create_directories(scratch_ / "moved");
   fs::copy(scratch_ / "tokens/train.bin", scratch_ / "moved/shard.bin");
   train_well("run", with({"train.steps=4", "data.train=moved/shard.bin", "model.vocab=256"}));
@@ -66,11 +66,11 @@ TEST_F(DataRecordCli, AResumeOnOtherTrainingDataIsRefusedUnlessAKeySaysThatItIsM
   EXPECT_EQ(meant.exit_code, 0) << meant.err;
   EXPECT_THAT(meant.out, HasSubstr("reading begins with the first sample of tokens; the run before read 32"));
   EXPECT_EQ(content("run", 6)["data"]["samples"], 16);  // of the new data
-  // The same command again goes on at its place.
+  // The same command continues at its position.
   const ProgramResult again = run(train("run", with({"checkpoint.new_data=true", "train.steps=8"})));
   EXPECT_THAT(again.out, Not(HasSubstr("reading begins with the first sample")));
   EXPECT_EQ(content("run", 8)["data"]["samples"], 32);
-  train_well("run", with({"train.steps=9"}));  // nor does it need the key
+  train_well("run", with({"train.steps=9"}));  // and the key is not needed any more
 }
 
 TEST_F(DataRecordCli, AResumeOnOtherEvaluationDataIsRefusedUnlessAKeySaysThatItIsMeant) {
@@ -86,7 +86,7 @@ TEST_F(DataRecordCli, AResumeOnOtherEvaluationDataIsRefusedUnlessAKeySaysThatItI
   EXPECT_EQ(content("run", 6)["data"]["samples"], 48);  // the training data is the same
 }
 
-// At a rate that changes no parameter, a loss is of the samples alone.
+// At a learning rate that changes no parameter, the loss depends only on the samples.
 TEST_F(DataRecordCli, AnotherBatchReadsEachSampleOnce) {
   const std::vector<std::string> keys = {"optimizer.lr=1e-30", "data.eval=", "train.micro_batch=2"};
   const auto with = [&](std::vector<std::string> more) {
@@ -105,11 +105,11 @@ TEST_F(DataRecordCli, AnotherBatchReadsEachSampleOnce) {
                                 HasSubstr("count steps: 2 of 8 are left, 6 samples each in place of 4")));
   EXPECT_EQ(losses("run").at(7), sixes.at(5));
   EXPECT_EQ(losses("run").at(8), sixes.at(6));
-  // 36 samples in batches of 6 and 4 by now, then batches of 4.
+  // 36 samples so far, in batches of 6 and 4; then batches of 4.
   train_well("run", with({"train.steps=10", "train.global_batch=4"}));
   EXPECT_EQ(losses("run").at(9), fours.at(10));
   EXPECT_EQ(losses("run").at(10), fours.at(11));
-  // From a place that is no multiple of the batch: 44 samples.
+  // From a position that is not a multiple of the batch: 44 samples.
   train_well("run", with({"train.steps=11", "train.global_batch=6"}));
   EXPECT_EQ(content("run", 11)["data"]["samples"], 50);
 }
@@ -174,14 +174,14 @@ TEST_F(DataRecordCli, ATokenizerOfTheSameSizeIsAnotherOne) {
   EXPECT_FALSE(fs::exists(scratch_ / "model"));
 }
 
-// The cells "no" of the table in launcher/design_notes.md.
+// The "no" cells of the table in launcher/design_notes.md.
 TEST_F(DataRecordCli, DataThatACommandDoesNotReadIsNotCompared) {
   prepare("held", 250);
   train_well("run", {"train.steps=3", "data.eval=held"});
   prepare("others", 300);
   prepare("also", 280);
   train_well("tuned", {"model.init_from=run", "train.steps=3", "data.train=others", "data.eval=also"});
-  EXPECT_EQ(content("tuned", 3)["data"]["samples"], 24);  // from the first one on
+  EXPECT_EQ(content("tuned", 3)["data"]["samples"], 24);  // counted from the first sample
   const auto eval_loss = [&] {
     const ProgramResult result = run({"eval", "run", "--json"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -201,7 +201,7 @@ TEST_F(DataRecordCli, DataThatACommandDoesNotReadIsNotCompared) {
   }
 }
 
-// As a run of an earlier build left it.
+// The checkpoint of an earlier build.
 TEST_F(DataRecordCli, ACheckpointWithoutARecordIsAcceptedWithALine) {
   train_well("run", {"train.steps=3"});
   const fs::path checkpoint = scratch_ / "run/checkpoints/step-000003";
@@ -216,7 +216,7 @@ TEST_F(DataRecordCli, ACheckpointWithoutARecordIsAcceptedWithALine) {
   EXPECT_EQ(content("run", 6)["data"]["samples"], 48);
 }
 
-// Warm-up ends in a rate that is far too high: the gradient norm leaps at about step 20.
+// Warm-up ends at a learning rate that is far too high: the gradient norm leaps at about step 20.
 TEST_F(DataRecordCli, TheSpikesOfARunAreInItsCheckpoints) {
   testing::write_file(scratch_ / "leap.toml",
                       "[model]\nlayers = 1\nhidden = 8\nheads = 2\nseq_len = 8\nvocab = 17\n"

@@ -1,5 +1,5 @@
-// Messages of the built program about GPUs where none can be had: in a build without CUDA, and in one with
-// CUDA on a machine without a device, or with devices that it may not see.
+// Messages of the built program about GPUs that are not available: in a build without CUDA, and in one with
+// CUDA on a machine without a (visible) device.
 #include <cstdlib>
 
 #include "tests/launcher/commands/cli_fixture.h"
@@ -68,7 +68,7 @@ TEST_F(DeviceCli, CudaIsRefused) {
   EXPECT_THAT(message, ContainsRegex(kWithCuda ? kReason : "this build has no backend for device .cuda."));
 }
 
-// A plan for GPUs can be made anywhere; what it cannot know is said.
+// A plan for GPUs can be made anywhere; unknown values are reported.
 TEST_F(DeviceCli, PlanSaysWhatThisBuildLacks) {
   const ProgramResult planned = run({"plan", "job.toml", "--set", "parallel.device=cuda"});
   EXPECT_EQ(planned.exit_code, 0) << planned.err;
@@ -78,7 +78,7 @@ TEST_F(DeviceCli, PlanSaysWhatThisBuildLacks) {
   EXPECT_THAT(planned.out, HasSubstr("is that of this machine's CPUs"));
 }
 
-// What doctor has found on a machine with a card is enough to plan for it elsewhere.
+// The output of doctor on a machine with a card is enough to plan for it elsewhere.
 TEST_F(DeviceCli, PlansForAMeasuredCard) {
   const auto plan = [&](const std::string& rates) {
     testing::write_file(
@@ -99,7 +99,7 @@ TEST_F(DeviceCli, PlansForAMeasuredCard) {
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_THAT(refused.err, AllOf(HasSubstr("card.json: "), HasSubstr("gpu_rates.context_bytes"))) << rates;
   }
-  // A part of the gate, whose stage has printed it, and one without that stage.
+  // A part of the gate that contains doctor's output, and one without that stage.
   const std::string stage = R"({"state": "passed", "result": {"gpus": {"devices": [{"name": "Some GPU", )"
                             R"("memory_bytes": 8589934592}]}, "gpu_rates": {"context_bytes": 1073741824}}})";
   testing::write_file(scratch_ / "probe.json", R"({"part": "probe", "stages": {"rates": )" + stage + "}}");

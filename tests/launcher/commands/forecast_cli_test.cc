@@ -22,7 +22,7 @@ class Forecast : public Cli {
     Cluster cluster =
         read_cluster(std::filesystem::path(TRIREME_SOURCE_DIR) / "examples/clusters/a100-80.toml");
     write("free.toml", cluster);
-    cluster.devices[0].price_per_hour = 3600;  // 1 a second
+    cluster.devices[0].price_per_hour = 3600;  // 1 per second
     cluster.cost = {.preemptible_discount = 0.5, .restart_s = 1, .save_gb_s = 1000};
     write("priced.toml", cluster);
   }
@@ -52,7 +52,7 @@ TEST_F(Forecast, ScalesAJobOverRanks) {
   EXPECT_EQ(first["strong"]["efficiency"], 1);
   EXPECT_EQ(first["weak"]["efficiency"], 1);
   EXPECT_EQ(last["ranks"], 16);
-  EXPECT_TRUE(last["strong"].is_null());  // 16 samples do not make 16 micro-batches of 2
+  EXPECT_TRUE(last["strong"].is_null());  // 16 samples cannot make 16 micro-batches of 2
   EXPECT_THAT(last["strong_refusal"].get<std::string>(),
               HasSubstr("train.global_batch = 16 has 8 micro-batches of train.micro_batch = 2, fewer than "
                         "the 16 data ranks"));
@@ -61,14 +61,14 @@ TEST_F(Forecast, ScalesAJobOverRanks) {
   EXPECT_LT(last["weak"]["efficiency"], 1);
   const Json& eight = report["scale"][3]["strong"];
   EXPECT_LT(eight["efficiency"], 1);
-  // Efficiency is that of the steps that a plan has.
+  // The efficiency follows from the planned steps.
   const double one_ms = json("free.toml", {})["time"]["step_ms"];
   const double eight_ms = json("free.toml", {"--ranks", "8"})["time"]["step_ms"];
   EXPECT_NEAR(eight["efficiency"].get<double>(), one_ms / eight_ms / 8, 1e-9);
   EXPECT_THAT(testing::read_file(scratch_ / "scale.svg"), HasSubstr("</svg>"));
 }
 
-// The way to accumulate and the cut into stages are those that training chooses.
+// The accumulation and the cut into stages are the same as in training.
 TEST_F(Forecast, ScalesTheStepThatIsPlanned) {
   for (const std::string layout : {"zero=3", "zero=2", "pipeline=2"}) {
     for (const std::string limit : {"0", "700000"}) {
@@ -92,7 +92,7 @@ TEST_F(Forecast, CostsWhatStepsTimesPricesAre) {
   EXPECT_NEAR(reserved["total"].get<double>(), 8 * 1000 * step_s, 1e-3 * 8000 * step_s);
   EXPECT_NEAR(preemptible["total"].get<double>() / reserved["total"].get<double>(), 0.5, 1e-9);
   EXPECT_THAT(testing::read_file(scratch_ / "cost.svg"), HasSubstr("preemptible"));
-  // 16 samples of 32 tokens a step.
+  // 16 samples of 32 tokens per step.
   const Json tokens = json("priced.toml", {"--cost", "--ranks", "8", "--tokens", "51200"});
   EXPECT_EQ(tokens["steps"], 100);
 }
@@ -104,7 +104,7 @@ TEST_F(Forecast, GrowsAndScalesItself) {
   EXPECT_EQ(report["plans"][4]["plan"], "1, 4 from 50 %");
   EXPECT_EQ(report["plans"][6]["plan"], "autoscale 1:8 to 9 h");
   const double hours = report["plans"][6]["hours"], device_hours = report["plans"][6]["device_hours"];
-  EXPECT_NEAR(device_hours, hours, 1e-9);  // there is time enough for one rank
+  EXPECT_NEAR(device_hours, hours, 1e-9);  // one rank is fast enough
   const double grown = report["plans"][4]["hours"], four = report["plans"][2]["hours"];
   EXPECT_GT(grown, four);
 }
@@ -125,7 +125,7 @@ TEST_F(Forecast, ChoosesRanksForABudgetOrADeadline) {
   EXPECT_THAT(none.out, HasSubstr("nothing costs at most 0.00"));
 }
 
-// The two savings of examples/foresight/README.md.
+// The two savings in examples/foresight/README.md.
 TEST_F(Forecast, SavesWhatTheExampleSays) {
   const auto folder = std::filesystem::path(TRIREME_SOURCE_DIR) / "examples/foresight";
   const ProgramResult result = run({"plan", folder / "gpt_1.3b.toml", "--cluster", folder / "priced.toml",
@@ -185,7 +185,7 @@ TEST_F(Forecast, ACheckpointHasTheBytesOfItsFiles) {
   }
 }
 
-// Measured for one and for two ranks.
+// One device is measured for one rank, one for two.
 TEST_F(Forecast, EachNumberOfRanksHasItsDevice) {
   Cluster cluster = read_cluster(scratch_ / "free.toml");
   ClusterDevice two = cluster.devices[0];
@@ -199,7 +199,7 @@ TEST_F(Forecast, EachNumberOfRanksHasItsDevice) {
   EXPECT_EQ(report["device"], cluster.devices[0].name + ", slow");
   EXPECT_EQ(report["scale"][1]["strong"]["step_ms"],
             json("measured.toml", {"--ranks", "2"})["time"]["step_ms"]);
-  EXPECT_TRUE(report["scale"][2]["strong"].is_null());  // nobody has measured four
+  EXPECT_TRUE(report["scale"][2]["strong"].is_null());  // no device is measured for four
   const Json ranks =
       json("measured.toml", {"--search", "--ranks", "4", "--deadline", "1e6"})["numbers_of_ranks"];
   EXPECT_GT(ranks[1]["hours"], ranks[0]["hours"]);
@@ -215,7 +215,7 @@ TEST_F(Forecast, AJobThatLeavesItsLayoutOpenIsForeseenInTheFastest) {
   EXPECT_EQ(json("free.toml", all)["scale"][0]["strong"]["step_ms"], best["step_ms"]);
   const ProgramResult text = run(command("free.toml", open));
   EXPECT_THAT(text.err, HasSubstr("parallel.layout = \"auto\" on 4 ranks: "));
-  // By the job's own description, and with a key that is kept.
+  // With the job's own cluster description, and with one key kept.
   const std::string named = fmt::format("parallel.cluster=\"{}\"", (scratch_ / "free.toml").string());
   const ProgramResult kept = run({"plan", scratch_ / "job.toml", "--ranks", "4", "--set", "parallel=auto",
                                   "--set", named, "--set", "parallel.zero=3", "--json"});

@@ -11,7 +11,7 @@ std::vector<std::int32_t> bytes_of(const std::string& text) {
 
 class GeneratedTextTest : public ::testing::Test {
  protected:
-  /// Gives the bytes of `generated` one by one until the text ends; the text.
+  /// Passes the bytes of `generated` one by one until the text ends. Returns the text.
   std::string grow(GeneratedText& text, const std::string& generated) {
     const auto tokens = bytes_of(generated);
     for (std::size_t n = 1; n <= tokens.size(); ++n) {

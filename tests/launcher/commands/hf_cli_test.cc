@@ -1,4 +1,4 @@
-// A model's way to a folder of Hugging Face's format and back, through the built program.
+// A model exported to and imported from Hugging Face's format by the built program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ class HfCli : public Cli, public ::testing::WithParamInterface<const char*> {
                           const std::string& from = "run") {
     return run({"export", from, "--format", "hf", "--dtype", dtype, "--out", out});
   }
-  /// All numbers. A step of no size may change the sign of a zero, which compares equal.
+  /// All values. A step with rate 0 may change the sign of a zero, which still compares equal.
   std::vector<float> numbers(const std::string& folder) {
     const SafetensorsReader file(scratch_ / folder / "model.safetensors");
     std::vector<float> all;
@@ -58,7 +58,7 @@ class HfCli : public Cli, public ::testing::WithParamInterface<const char*> {
   std::string config(const std::string& folder) {
     return testing::read_file(scratch_ / folder / "config.json");
   }
-  /// A job that knows its folder alone, and takes a step that changes no parameter.
+  /// A job that only names its folder, and makes a step that changes no parameter.
   void write_job_of(const std::string& folder) {
     write_job("back.toml", "from = \"hf:" + folder + "\"\ninit_from = \"" + folder + "\"\n");
   }
@@ -84,7 +84,7 @@ TEST_P(HfCli, EveryNumberComesBack) {
     EXPECT_TRUE(numbers("again-" + dtype) == numbers(dtype)) << dtype;
     EXPECT_EQ(config("again-" + dtype), config(dtype));
   }
-  // The run needs the folder that it started from no more.
+  // The run does not need its initial folder any more.
   std::filesystem::remove_all(scratch_ / "fp32");
   ASSERT_EQ(export_to("later", "fp32", "back-fp32").exit_code, 0);
   EXPECT_TRUE(numbers("later") == numbers("again-fp32"));
@@ -122,7 +122,7 @@ TEST_F(Cli, ExportReplacesOnlyWhatItWrote) {
                 AllOf(HasSubstr(std::string("--out ") + other + " is there already"), HasSubstr("--force")));
   }
   EXPECT_EQ(testing::read_file(scratch_ / "run/config.toml"), config);
-  // Never the files of a checkpoint.
+  // Files of a checkpoint are never replaced.
   const std::string checkpoint = "run/checkpoints/step-000001", model = checkpoint + "/model.safetensors";
   EXPECT_THAT(refusal({"export", "run", "--force", "--out", model}), HasSubstr("belongs to a checkpoint"));
   EXPECT_THAT(refusal({"export", checkpoint, "--format", "hf", "--force", "--out", checkpoint}),
@@ -161,7 +161,7 @@ class ClassNamesCli : public Cli {
     testing::write_file(scratch_ / (data + ".tsv"), lines);
     ASSERT_EQ(run({"data", "documents", data + ".tsv", "--out", data}).exit_code, 0);
   }
-  /// A step that changes no parameter.
+  /// Runs a step that changes no parameter.
   std::vector<std::string> train(const std::string& out, const std::string& model,
                                  const std::string& data = "data") {
     testing::write_file(
@@ -171,7 +171,7 @@ class ClassNamesCli : public Cli {
             "[optimizer]\nname = \"sgd\"\nlr = 1e-40\nweight_decay = 0\n");
     return {"train", out + ".toml", "--out", out};
   }
-  /// A copy of "hf" whose classes come in the other order.
+  /// A copy of "hf" with the classes in reverse order.
   void write_swapped(const std::string& out) {
     std::string config = testing::read_file(scratch_ / "hf/config.json");
     auto json = nlohmann::json::parse(config);
@@ -202,7 +202,7 @@ TEST_F(ClassNamesCli, AHeadComesInTheOrderOfTheData) {
   ASSERT_EQ(run({"export", "second", "--format", "hf", "--out", "again"}).exit_code, 0);
   EXPECT_EQ(testing::read_file(scratch_ / "again/config.json"),
             testing::read_file(scratch_ / "hf/config.json"));
-  // A step at a rate of 1e-40 moves weights by less than the smallest normal number.
+  // A step at a rate of 1e-40 changes weights by less than the smallest normal number.
   constexpr float kStep = 1e-37f;
   const SafetensorsReader again(scratch_ / "again/model.safetensors"),
       first(scratch_ / "hf/model.safetensors");
@@ -232,7 +232,7 @@ TEST_F(ClassNamesCli, OtherClassesAreRefused) {
   EXPECT_EQ(run(train("z", shape + "init_from = \"first\"\nnew_head = true\n", "other")).exit_code, 0);
 }
 
-// Three classes, which config.json counts and does not name; the documents have two of them.
+// config.json counts three classes and does not name them; the documents have two.
 TEST_F(ClassNamesCli, LabelsAreCountedByTheFolder) {
   auto json = nlohmann::json::parse(testing::read_file(scratch_ / "hf/config.json"));
   json.erase("id2label");

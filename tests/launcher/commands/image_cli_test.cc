@@ -1,4 +1,4 @@
-// Whole runs on pictures through the built program.
+// Whole runs on images through the built program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ class ImageCli : public Cli {
       testing::write_file(scratch_ / "train" / (name + ".jpg"),
                           testing::encode_jpeg({.width = 10 + i, .height = 9}, pixels));
       if (i >= 6) continue;
-      testing::write_file(scratch_ / "test" / (name + ".jpg"),  // of other bytes
+      testing::write_file(scratch_ / "test" / (name + ".jpg"),  // with other bytes
                           testing::encode_jpeg({.width = 9, .height = 10 + i}, pixels));
     }
     testing::write_file(
@@ -114,7 +114,7 @@ TEST_F(ImageCli, ADanglingLinkIsABadPicture) {
   EXPECT_EQ(summary("lenient")["left_out_samples"], 2);
 }
 
-// Its checkpoint is there, and the run that goes on from it evaluates first: in the end nothing is missing.
+// The checkpoint exists, and the resumed run evaluates first, so at the end nothing is missing.
 TEST_F(ImageCli, AnEvaluationThatFailsCostsNoCheckpoint) {
   const std::vector<std::string> keys = {"train.eval_every=2", "checkpoint.every=2", "train.steps=4",
                                          "optimizer.schedule=constant"};
@@ -142,7 +142,7 @@ TEST_F(ImageCli, AnEvaluationThatFailsCostsNoCheckpoint) {
   EXPECT_THAT(first.err, HasSubstr("dark/0.jpg"));
   EXPECT_EQ(manifest("run/checkpoints/step-000002")["evaluation_due"], true);
   EXPECT_EQ(manifest("run/checkpoints/step-000002")["eval_loss"], nullptr);
-  // Again, and not a step further: it is not forgotten.
+  // The same command fails again without another step: the evaluation is not forgotten.
   EXPECT_EQ(run(train("run", keys)).exit_code, 1);
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "run/checkpoints/step-000004"));
 
@@ -168,7 +168,7 @@ TEST_F(ImageCli, AnEvaluationThatFailsCostsNoCheckpoint) {
   EXPECT_EQ(repaired, manifest("whole/checkpoints/step-000004"));
 }
 
-// Neither the loss nor the share of right answers knows of it.
+// The bad image affects neither the loss nor the accuracy.
 TEST_F(ImageCli, ABadPictureDoesNotCountInAnEvaluation) {
   ASSERT_EQ(run(train("run", {"data.on_bad_image=skip", "train.steps=4"})).exit_code, 0);
   const auto evaluate = [&] {
@@ -226,7 +226,7 @@ TEST_F(ImageCli, CopiesOfTrainingPicturesAreNoEvaluation) {
                       "test/light/copy.jpg (a copy of train/light/9.jpg)"),
             HasSubstr("data.allow_eval_in_train = true")));
   EXPECT_EQ(run(train("meant", {"data.allow_eval_in_train=true", "train.steps=1"})).exit_code, 0);
-  // A few of many, as published sets have them.
+  // A few among many, as in published data sets.
   for (int i = 0; i < 100; ++i) {
     const auto pixels = testing::gradient(7, 8, static_cast<std::uint8_t>(i));
     testing::write_file(scratch_ / "test/dark" / (std::to_string(100 + i) + ".jpg"),
@@ -237,7 +237,7 @@ TEST_F(ImageCli, CopiesOfTrainingPicturesAreNoEvaluation) {
   EXPECT_THAT(few.err, HasSubstr("test/light/copy.jpg (a copy of train/light/9.jpg)"));
 }
 
-// By name before by number: a count says less.
+// Classes are compared by name before their number, as names are more informative.
 TEST_F(ImageCli, ACheckpointKnowsItsClasses) {
   ASSERT_EQ(run(train("run")).exit_code, 0);
   namespace fs = std::filesystem;
@@ -288,7 +288,7 @@ TEST_F(ImageCli, ACheckpointKnowsItsPicturesAndHowTheyAreSeen) {
     EXPECT_THAT(seen.err, HasSubstr(std::string("run/checkpoints/step-000003 was made with ") + words));
   }
 
-  // One more picture is other data; a repaired one is the same, with a warning.
+  // An additional image is other data; a repaired one is the same data, with a warning.
   namespace fs = std::filesystem;
   fs::copy(scratch_ / "train/dark/0.jpg", scratch_ / "train/dark/more.jpg");
   EXPECT_THAT(refusal(train("run", on)),
@@ -302,7 +302,7 @@ TEST_F(ImageCli, ACheckpointKnowsItsPicturesAndHowTheyAreSeen) {
   EXPECT_THAT(repaired.err, HasSubstr("the names of the files are the same, and so is their order"));
 }
 
-// The last class alone would be missing from the first samples.
+// The first samples alone would miss the last class.
 TEST_F(ImageCli, APartialEvaluationSeesEveryClass) {
   for (int i = 0; i < 40; ++i) {
     const auto pixels = testing::gradient(9, 9, static_cast<std::uint8_t>(5 * i));
@@ -313,7 +313,7 @@ TEST_F(ImageCli, APartialEvaluationSeesEveryClass) {
     EXPECT_EQ(run(train(out, {"data.eval=" + path, "train.eval_batches=" + batches})).exit_code, 0);
     return summary(out)["eval_loss"].get<double>();
   };
-  // 8 of 40 are every fifth, in order of their names.
+  // 8 of 40 are every fifth, in the order of their names.
   std::vector<std::filesystem::path> files;
   for (const char* name : {"dark", "light"}) {
     for (const auto& entry : std::filesystem::directory_iterator(scratch_ / "many" / name))
@@ -333,7 +333,7 @@ TEST_F(ImageCli, AModelLeavesAndComesBack) {
   const ProgramResult exported = run({"export", "run", "--out", "model.safetensors"});
   ASSERT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_THAT(exported.out, HasSubstr("tensors of run/checkpoints/step-000003"));
-  // A step that changes nothing but running statistics, from the exported weights: the same loss.
+  // A step from the exported weights that changes only running statistics has the same loss.
   const auto figures = [&](const std::string& out, std::vector<std::string> more) {
     more.insert(more.end(), {"train.steps=1", "optimizer.lr=1e-30", "optimizer.weight_decay=0"});
     const ProgramResult result = run(train(out, std::move(more)));
@@ -362,7 +362,7 @@ TEST_F(ImageCli, AModelLeavesAndComesBack) {
   EXPECT_THAT(refusal({"export", "nowhere", "--out", "y"}), HasSubstr("there is no checkpoint nowhere"));
 }
 
-// Fine-tuning for other classes: all but the last layer comes from the file.
+// Fine-tuning for other classes: all tensors but the last layer come from the file.
 TEST_F(ImageCli, ANewHeadOnAPretrainedModel) {
   ASSERT_EQ(run(train("run")).exit_code, 0);
   const std::vector<std::string> other_classes{"model.init_from=run", "model.classes=3",
@@ -379,7 +379,7 @@ TEST_F(ImageCli, ANewHeadOnAPretrainedModel) {
   EXPECT_EQ(tuned.exit_code, 0) << tuned.err;
   EXPECT_THAT(tuned.out,
               HasSubstr("starting from run; not there, and drawn from train.seed: fc.weight, fc.bias"));
-  // Two layouts begin with the same bits, also with as many classes as the file has.
+  // Two layouts start with the same bits, also with as many classes as the file.
   const auto state = [&](const std::string& out, std::vector<std::string> keys) {
     keys.insert(keys.end(), {"train.steps=1", "model.new_head=true"});
     const ProgramResult result = run(train(out, std::move(keys)));
@@ -405,7 +405,7 @@ TEST_F(ImageCli, KeptPicturesAreInThePrediction) {
   EXPECT_THAT(large.out, ::testing::ContainsRegex("\nwith data.cache = \"[0-9]+ MiB\" it fits"));
 }
 
-// The network of the promise, through the program, against the plan.
+// ResNet-50 through the program, compared with the plan.
 TEST_F(ImageCli, ResNet50NeedsWhatIsPlanned) {
   const std::vector<std::string> keys = {
       "model.name=resnet50", "model.classes=1000",   "data.kind=synthetic", "data.train=",

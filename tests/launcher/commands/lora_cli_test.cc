@@ -1,4 +1,4 @@
-// Adapters through the built program: trained from a base, gone on with, merged, and handed to PEFT.
+// Adapters through the built program: trained from a base, resumed, merged, and exported to PEFT.
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct Family {
   const char* name;
   const char* model;
   std::vector<const char*> targets;
-  std::size_t num_layers;  // of theirs that have adapters
+  std::size_t num_layers;  // in transformers' naming, with adapters
 };
 
 const Family kFamilies[] = {
@@ -57,7 +57,7 @@ const char* const kRest =
 constexpr int kRank = 3;
 constexpr double kAlpha = 5.0;
 
-/// What transformers' files call a layer of a ViT, and its modules: in PEFT's files.
+/// The module name in PEFT's files for a ViT layer name in transformers' files.
 std::string module_of(std::string layer) {
   const std::pair<const char*, const char*> kRenamed[] = {{"vit.encoder.layer", "vit.layers"},
                                                           {"attention.attention.query", "attention.q_proj"},
@@ -74,7 +74,7 @@ std::string module_of(std::string layer) {
   return layer;
 }
 
-/// A tensor as fp32.
+/// A tensor in fp32.
 struct Values {
   std::vector<std::int64_t> shape;
   std::vector<float> data;
@@ -201,13 +201,13 @@ TEST_P(LoraCli, TrainsGoesOnAndMerges) {
   EXPECT_LT(largest_difference(adapted, logits_of_folder(scratch_ / "merged")), 1e-5);
   EXPECT_GT(largest_difference(adapted, logits_of_run(scratch_ / "base")), 1e-2);
 
-  // The plain file has the names of a model without adapters, and starts one.
+  // The plain file has the names of a model without adapters, and such a model starts from it.
   expect_done({"export", "run", "--out", "merged.safetensors"});
   EXPECT_EQ(read_file(scratch_ / "merged.safetensors").size(), before.size());
   expect_done({"train", "base.toml", "--out", "plain", "--set", "model.init_from=merged.safetensors"});
 }
 
-// W0 + (alpha / r) B A of PEFT's folder and of the base's is the merged folder's W.
+// W0 + (alpha / r) B A of PEFT's folder and the base's folder equals the merged folder's W.
 TEST_P(LoraCli, PeftsFolderIsTheMergedOne) {
   hash_of("run");
   expect_done({"export", "base", "--format", "hf", "--out", "base-hf"});
@@ -254,7 +254,7 @@ TEST_P(LoraCli, PeftsFolderIsTheMergedOne) {
 INSTANTIATE_TEST_SUITE_P(Families, LoraCli, ::testing::ValuesIn(kFamilies),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// A head of other classes is trained beside the adapters, and goes with them.
+// A head for other classes is trained and exported with the adapters.
 TEST_F(Cli, LoraTrainsANewHead) {
   const Family& vit = kFamilies[3];
   testing::write_file(scratch_ / "base.toml", std::string("[model]\n") + vit.model + kRest);
@@ -290,7 +290,7 @@ TEST_F(LoraRefusals, SayWhatToDo) {
   EXPECT_THAT(
       refusal({"train", "base.toml", "--out", "y", "--set", "model.init_from=lora"}),
       AllOf(HasSubstr("has low-rank adapters, and the job has none"), HasSubstr("trireme export RUN")));
-  // With adapters of their own, they go on from those.
+  // With adapters of its own, a job continues from these.
   std::vector<std::string> on = lora;
   on[3] = "on";
   on.insert(on.end(), {"--set", "model.init_from=lora", "--set", "train.steps=1"});

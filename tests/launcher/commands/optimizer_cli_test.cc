@@ -9,8 +9,8 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-// A run with averages says that it evaluates these; the commands take them on request, and refuse a run that
-// has none. What is exported is a model.
+// A run with averages reports that it evaluates them. Commands use averages on request, and refuse a run
+// without any. The exported file is a model.
 TEST_F(TrainCli, AveragesAreEvaluatedSampledAndExported) {
   train_well("plain");
   train_well("run", {"train.ema=0.5"});
@@ -48,7 +48,7 @@ TEST_F(TrainCli, AveragesAreEvaluatedSampledAndExported) {
   }
 }
 
-// They may begin with a run that goes on, or end with it.
+// Averages may begin or end with a resumed run.
 TEST_F(TrainCli, AveragesBeginAndEndWithAResumedRun) {
   train_well("run", {"train.steps=3", "checkpoint.every=3"});
   train_well("run", {"train.steps=5", "train.ema=0.5"});

@@ -1,4 +1,4 @@
-// trireme report, watch and top: what they write and refuse.
+// trireme report, watch and top: their output and refusals.
 #include <fstream>
 
 #include "launcher/observe/http_server.h"
@@ -47,7 +47,8 @@ TEST_F(PageCli, BadInputIsRefused) {
   EXPECT_THAT(refusal({"watch", "run", "--listen", "8080"}), HasSubstr("--listen 8080: this is no address"));
   std::filesystem::create_directory(scratch_ / "empty");
   EXPECT_THAT(refusal({"report", "empty", "--out", "a.html"}), HasSubstr("empty holds no run"));
-  EXPECT_THAT(refusal({"watch", "none"}), HasSubstr("there is no folder none"));  // an empty one is waited in
+  // An empty folder would be watched.
+  EXPECT_THAT(refusal({"watch", "none"}), HasSubstr("there is no folder none"));
 }
 
 TEST_F(PageCli, APortThatIsTakenIsNamed) {

@@ -1,4 +1,4 @@
-// Runs a program and keeps what it printed.
+// Runs a program and returns its output.
 #pragma once
 
 #include <fcntl.h>
@@ -16,11 +16,12 @@
 namespace trireme {
 
 struct ProgramResult {
-  int exit_code = -1;  // 128 + signal when a signal ended it
+  int exit_code = -1;  // 128 + signal if a signal ended it
   std::string out, err;
 };
 
-/// Waits for the end. Standard output and error go to files in `scratch`; the program runs in `scratch`, too.
+/// Waits for the program to end. Standard output and error go to files in `scratch`, which is also the
+/// working folder.
 inline ProgramResult run_program(const std::vector<std::string>& command,
                                  const testing::TemporaryFolder& scratch) {
   const auto out = scratch / "stdout.txt", err = scratch / "stderr.txt";

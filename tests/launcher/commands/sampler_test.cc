@@ -19,7 +19,7 @@ namespace {
 const std::array kLogits = {std::log(0.1f), std::log(0.6f), std::log(0.3f)};
 
 TEST(Sampler, ChoosesByProbability) {
-  // The likeliest first: token 1 up to 0.6, then token 2 up to 0.9, then token 0.
+  // Most likely first: token 1 up to 0.6, then token 2 up to 0.9, then token 0.
   const SamplingOptions options{.temperature = 1.0};
   EXPECT_EQ(choose_token(kLogits, options, 0.0), 1);
   EXPECT_EQ(choose_token(kLogits, options, 0.59), 1);
@@ -45,7 +45,7 @@ TEST(Sampler, TopKDropsTheTail) {
 }
 
 TEST(Sampler, TopPKeepsTheFewestThatReachIt) {
-  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.5}, 0.99), 1);  // 0.6 alone
+  EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.5}, 0.99), 1);  // only the 0.6
   EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.7}, 0.65), 1);  // 0.6 of 0.9
   EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.7}, 0.68), 2);
   EXPECT_EQ(choose_token(kLogits, {.temperature = 1.0, .top_p = 0.95}, 0.99), 0);  // all three
@@ -89,7 +89,7 @@ TEST_F(SamplerEngine, SeedDecides) {
   }
 }
 
-// Vocabularies are padded to round numbers: no text has the tokens behind the tokenizer's.
+// Vocabularies are padded to round numbers, and no text contains the ids beyond the tokenizer's.
 TEST_F(SamplerEngine, PaddingOfTheVocabularyIsNeverDrawn) {
   SamplingOptions few = options(40, 1);
   few.choices = 5;
@@ -97,7 +97,7 @@ TEST_F(SamplerEngine, PaddingOfTheVocabularyIsNeverDrawn) {
 }
 
 TEST_F(SamplerEngine, GenerationCanBeContinued) {
-  // Greedy, so that the draws do not matter; 30 tokens outgrow the context of 16.
+  // Greedy, so that the random draws do not matter; 30 tokens exceed the context of 16.
   SamplingOptions greedy = options(30, 1);
   greedy.temperature = 0;
   const auto whole = generate(engine_, {5}, greedy);
@@ -135,7 +135,7 @@ TEST_F(SamplerEngine, ACallerEndsTheText) {
   EXPECT_EQ(part, std::vector<std::int32_t>(whole.begin(), whole.begin() + 4));
 }
 
-// Beyond the context of 16 too.
+// Also beyond the context of 16.
 void expect_same_tokens_with_the_cache(Engine& engine, const SamplingOptions& options) {
   for (const std::vector<std::int32_t>& prompt :
        {std::vector<std::int32_t>{7}, {1, 2, 3, 4, 5, 6, 7, 8, 9}, std::vector<std::int32_t>(20, 3)}) {
@@ -158,7 +158,7 @@ TEST_F(SamplerEngine, TheCacheGivesTheTokensOfWithout) {
   }
 }
 
-// The last token's logits, given in pieces of 1, 4 and 3.
+// The last token's logits from pieces of 1, 4 and 3 tokens.
 TEST_F(SamplerEngine, LogitsOfPiecesAreThoseOfTheWhole) {
   const std::vector<std::int32_t> tokens = {4, 9, 23, 1, 50, 17, 3, 3};
   const auto batch_of = [&](std::size_t first, std::size_t count) {

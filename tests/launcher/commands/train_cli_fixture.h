@@ -1,4 +1,4 @@
-// A job of a tiny GPT on a few lines of text, for tests that run the built program.
+// A job of a tiny GPT on a few lines of text, for tests of the built program.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class TrainCli : public Cli {
   nlohmann::json summary(const std::string& out) {
     return nlohmann::json::parse(testing::read_file(scratch_ / out / "summary.json"));
   }
-  /// Lines that have `key`.
+  /// Lines that contain `key`.
   std::vector<nlohmann::json> metrics(const std::string& out, const std::string& key = "loss") {
     std::vector<nlohmann::json> lines;
     std::istringstream text(testing::read_file(scratch_ / out / "metrics.jsonl"));

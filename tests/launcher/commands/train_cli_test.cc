@@ -1,5 +1,5 @@
 // Whole runs of one rank through the built program: files, resume, refusals, memory as planned, samples.
-// tests/jobs has those of several ranks.
+// tests/jobs has runs of several ranks.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,8 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// More than any machine has, by the key, the options and the timing of blocks; and as the key wants it.
+// More threads than any machine has: through the key, the options and the timing of blocks; and allowed by
+// the key.
 TEST_F(TrainCli, MoreThreadsThanCoresAreRefusedUnlessAKeySaysSo) {
   const std::string key = "parallel.threads=3999";
   const ProgramResult trained = run(train("run", {key}));
@@ -29,7 +30,7 @@ TEST_F(TrainCli, MoreThreadsThanCoresAreRefusedUnlessAKeySaysSo) {
   const ProgramResult timed = run({"plan", "job.toml", "--timeline", "step.svg", "--set", key});
   EXPECT_EQ(timed.exit_code, 2);
   EXPECT_THAT(timed.err, HasSubstr("parallel.threads = 3999"));
-  EXPECT_EQ(run({"plan", "job.toml", "--set", key}).exit_code, 0);  // of a larger machine, say
+  EXPECT_EQ(run({"plan", "job.toml", "--set", key}).exit_code, 0);  // the plan may be for a larger machine
 
   train_well("run", {"train.steps=1"});
   for (const std::string command : {"sample", "eval"}) {
@@ -43,11 +44,11 @@ TEST_F(TrainCli, MoreThreadsThanCoresAreRefusedUnlessAKeySaysSo) {
   EXPECT_EQ(summary("many")["state_hash"], summary("run")["state_hash"]);
 }
 
-// Every step overflows: with a first scale far too high, which more steps would bring down, and with a fixed
-// one.
+// Every step overflows: with an initial scale far too high, which more steps would lower, and with a fixed
+// scale.
 TEST_F(TrainCli, ARunWithoutAnUpdateFailsAndOneWithSomeSaysHowMany) {
   const std::vector<std::string> fp16 = {"precision.mode=fp16", "precision.scale_init=1e12"};
-  for (int again = 0; again < 2; ++again) {  // then it resumes after its last step
+  for (int again = 0; again < 2; ++again) {  // the second run resumes after its last step
     const ProgramResult none = run(train("run", fp16));
     EXPECT_EQ(none.exit_code, 1);
     EXPECT_THAT(none.err, AllOf(HasSubstr("error: no update was made: all 6 steps were skipped"),
@@ -76,7 +77,7 @@ TEST_F(TrainCli, WritesWhatItPromises) {
     EXPECT_EQ(steps[i].contains("state_hash"), i % 2 == 1);
   }
   const auto evals = metrics("run", "eval_loss");
-  ASSERT_EQ(evals.size(), 2u);  // every 4 steps, and after the last
+  ASSERT_EQ(evals.size(), 2u);  // every 4 steps, and after the last one
   EXPECT_EQ(evals[0]["step"], 4);
   EXPECT_EQ(evals[1]["step"], 6);
   EXPECT_LT(steps[5]["loss"], steps[0]["loss"]);
@@ -96,7 +97,7 @@ TEST_F(TrainCli, WritesWhatItPromises) {
   EXPECT_TRUE(std::filesystem::exists(scratch_ / "run/checkpoints/step-000003/manifest.json"));
   EXPECT_EQ(figures["checkpoint"], "run/checkpoints/step-000006");
 
-  // Complete: the same command has nothing to do, and the figures stay.
+  // The run is complete: the same command does nothing, and the figures stay.
   train_well("run");
   EXPECT_EQ(summary("run"), figures);
   EXPECT_EQ(metrics("run").size(), 6u);
@@ -146,7 +147,7 @@ TEST_F(TrainCli, ResumedRunIsTheUninterruptedOne) {
     EXPECT_EQ(parts[i]["step"], whole[i]["step"]);
     EXPECT_EQ(parts[i]["loss"], whole[i]["loss"]);
   }
-  // From a checkpoint that is not the newest, into a folder of its own.
+  // From a checkpoint that is not the newest, into another folder.
   train_well("branch", {"checkpoint.resume=whole/checkpoints/step-000003"});
   EXPECT_EQ(summary("branch")["state_hash"], summary("whole")["state_hash"]);
   EXPECT_EQ(metrics("branch").front()["step"], 4);
@@ -227,7 +228,7 @@ TEST_F(TrainCli, ACheckpointWithoutALossScaleStartsAFreshOne) {
   EXPECT_EQ(metrics("run").back()["loss_scale"], 512.0);
 }
 
-// So that the advice after a scale that was too large helps.
+// Otherwise the advice about a too large scale would not help.
 TEST_F(TrainCli, ALossScaleThatIsSetAnewStartsAnew) {
   const ProgramResult stopped = run(train("run", {"precision.mode=fp16", "precision.loss_scale=1e30",
                                                   "precision.max_skips=2", "checkpoint.every=1"}));
@@ -331,7 +332,7 @@ TEST_F(TrainCli, SamplesContinueThePrompt) {
   std::istringstream objects(lines.out);
   std::string object;
   ASSERT_TRUE(std::getline(objects, object)) << lines.err;
-  // An untrained model writes bytes that are no text, which JSON cannot hold.
+  // An untrained model writes bytes that are not valid UTF-8, which JSON cannot hold.
   const std::string as_text =
       json(text.substr(0, text.size() - 1)).dump(-1, ' ', false, json::error_handler_t::replace);
   EXPECT_EQ(json::parse(object)["text"], json::parse(as_text));
@@ -343,7 +344,7 @@ TEST_F(TrainCli, SamplesContinueThePrompt) {
   EXPECT_THAT(refusal({"sample", "absent", "--prompt", "x"}), HasSubstr("absent"));
 }
 
-// A byte is a token here, so a token's loss in bits is the byte's.
+// A byte is a token here, so bits per token are bits per byte.
 TEST_F(TrainCli, EvaluatesText) {
   train_well("run");
   const ProgramResult evaluated = run({"eval", "run", "--threads", "1", "--json"});
@@ -358,7 +359,7 @@ TEST_F(TrainCli, EvaluatesText) {
               AllOf(HasSubstr("perplexity"), HasSubstr("bits per byte"), HasSubstr("top-1")));
 }
 
-// An evaluation has neither the memory limit nor the layout of the training.
+// An evaluation uses neither the memory limit nor the layout of the training.
 TEST_F(TrainCli, EvaluationsTakeOtherLayouts) {
   const std::string small = "train.micro_batch=1", recompute = "parallel.recompute_every=1";
   const auto plan = json::parse(run({"plan", "job.toml", "--set", small, "--set", recompute, "--json"}).out);

@@ -45,7 +45,7 @@ TEST(ConfigCheck, ModelNeedsAShape) {
 TEST(ConfigCheck, TensorChunksDivideTheModel) {
   const std::string not_a_power = "model.tensor_chunks = 3 is not a power of two";
   EXPECT_THAT(check_error([](JobConfig& c) { c.model.tensor_chunks = 3; }), HasSubstr(not_a_power));
-  // Heads are divided by ranks, not by the groups of a sum.
+  // Heads are divided among ranks, not among the groups of a sum.
   JobConfig sized = valid_job();
   sized.model = {.size = "124m", .tensor_chunks = 8};
   EXPECT_NO_THROW(check_config(sized));
@@ -147,7 +147,7 @@ TEST(ConfigCheck, KeysThatNeedEachOther) {
   EXPECT_NO_THROW(check_config(synthetic));
 }
 
-// The default has no warm-up; a trial of one step is a run.
+// The default has no warm-up, and a one-step run is allowed.
 TEST(ConfigCheck, WarmUpLeavesStepsToTheSchedule) {
   JobConfig config = valid_job();
   config.train.steps = 10;
@@ -178,7 +178,7 @@ TEST(ConfigCheck, WarmUpLeavesStepsToTheSchedule) {
   EXPECT_EQ(check_schedule(config), "");
   config.optimizer.warmup_steps = 10;
   EXPECT_THAT(check_schedule(config), HasSubstr("all of train.steps = 10 are warm-up"));
-  EXPECT_NO_THROW(parse_config(to_toml(config), "a checkpoint's"));  // for eval and sample
+  EXPECT_NO_THROW(parse_config(to_toml(config), "a checkpoint's"));  // eval and sample read such a checkpoint
 }
 
 TEST(ConfigCheck, RecordedPipelinesAreDoubted) {

@@ -20,7 +20,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// The least that a job must say.
+// The minimal job.
 constexpr const char* kJob = "[model]\nsize = \"124m\"\n[data]\ntrain = \"tokens\"\n";
 
 JobConfig parse(const std::string& more, const std::vector<std::string>& overrides = {}) {
@@ -83,7 +83,7 @@ TEST(Config, KeyOutsideOfSections) {
               HasSubstr("[[train]] is a list of tables; write [train]"));
 }
 
-// A user of another framework writes its names, also below its sections.
+// Users of other frameworks write those frameworks' names, also in their sections.
 TEST(Config, NamesOfOtherFrameworksAreTranslated) {
   const auto suggests = [](const std::string& key) { return HasSubstr("; did you mean " + key); };
   for (const char* section : {"[train]\n", "[optimizer]\n", "[checkpoint]\n", "[log]\n"}) {
@@ -179,7 +179,7 @@ TEST(Config, RangesAreChecked) {
   EXPECT_THAT(parse_error("[train]\nema = 0.9999999999\n"), HasSubstr("in fp32, where it is 1"));
 }
 
-// What is given counts, and what is written is what is used.
+// Given values win, and the resolved text contains the values used.
 TEST(Config, OptimizersHaveDefaultsOfTheirOwn) {
   const std::array<double, 2> of_adamw{0.9, 0.95}, of_lion{0.9, 0.99}, given{0.8, 0.9};
   EXPECT_EQ(parse("").optimizer.betas, of_adamw);
@@ -198,7 +198,7 @@ TEST(Config, OptimizersHaveDefaultsOfTheirOwn) {
   EXPECT_FALSE(plain.nesterov);
 }
 
-// 1e39 is a fine double, and infinite where a run computes with it.
+// 1e39 is a finite double, but infinite in fp32, which runs compute with.
 TEST(Config, NumbersMustHoldInFp32) {
   EXPECT_THAT(parse_error("[precision]\nscale_init = 1e39\n"),
               AllOf(HasSubstr("precision.scale_init = 1e+39 is out of range in fp32, where it is inf"),
@@ -280,7 +280,7 @@ TEST(Config, PrecisionKeysBelongTogether) {
   EXPECT_THAT(
       parse_error("", {"precision.mode=fp16", "precision.grad_dtype=compute", "parallel.reduction=fast"}),
       HasSubstr("precision.grad_dtype"));
-  parse("", {"precision.grad_dtype=compute", "parallel.reduction=fast"});  // in fp32 it means fp32
+  parse("", {"precision.grad_dtype=compute", "parallel.reduction=fast"});  // with fp32, "compute" means fp32
   EXPECT_THAT(parse_error("", {"precision.min_scale=2", "precision.scale_init=1"}), HasSubstr("is above"));
   EXPECT_THAT(parse_error("", {"precision.scale_backoff=1.0"}), HasSubstr("allowed: above 0 and below 1"));
 }
@@ -324,7 +324,7 @@ TEST(Config, ResolvedTextReadsBack) {
   EXPECT_EQ(parse_config(text, "config.toml").optimizer.weight_decay, 1.0 / 3.0);
 }
 
-/// A word of those that the key's rule lists, but not `word`; a number where it lists no other.
+/// A word from the key's rule other than `word`; a number if the rule lists no other.
 std::string another_word(const ConfigKey& key, const std::string& word) {
   std::istringstream rule(key.rule.text);
   for (std::string part; std::getline(rule, part, '"') && std::getline(rule, part, '"');) {
@@ -333,10 +333,10 @@ std::string another_word(const ConfigKey& key, const std::string& word) {
   return "7";
 }
 
-// Every key is parsed, written and distinct: a member that two keys share would show here.
+// Every key is parsed, written and distinct: two keys with one member would fail here.
 TEST(Config, EveryKeyReachesItsOwnMember) {
   for (const ConfigKey& key : config_keys()) {
-    if (!key.rule.missing_feature.empty()) continue;  // has a single value
+    if (!key.rule.missing_feature.empty()) continue;  // only one allowed value
     JobConfig config;
     const std::string before = to_toml(config);
     const bool in_text = key.scope_without(config) == nullptr;
@@ -411,13 +411,13 @@ TEST(Config, MessagesStayShort) {
   }
 }
 
-// A checkpoint holds the configuration as JSON, and a resumed run reads it as TOML: both are UTF-8.
+// A checkpoint stores the configuration as JSON, and a resumed run parses it as TOML: both require UTF-8.
 TEST(Config, OverridesAreUtf8) {
   EXPECT_EQ(parse("", {"data.train=\xC3\xA9"}).data.train, "\xC3\xA9");
   EXPECT_THAT(parse_error("", {"data.train=a\xFF"}), StartsWith("--set data.train=a\\xFF: is not UTF-8"));
 }
 
-// A value that is no TOML is a string, however many dots it has.
+// A value that is not TOML is a string, with any number of dots.
 TEST(Config, OverridesMayHaveManyDots) {
   const std::string path = repeated("../", 40) + "tokens";
   EXPECT_EQ(parse("", {"data.train=" + path}).data.train, path);

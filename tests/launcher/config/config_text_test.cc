@@ -40,7 +40,7 @@ TEST(ConfigText, Values) {
   EXPECT_EQ(to_toml(ConfigValue(std::array<double, 2>{0.9, 1.0})), "[0.9, 1.0]");
 }
 
-// The reference of keys.md is the output of `trireme train --help-keys`.
+// The reference in keys.md is the output of `trireme train --help-keys`.
 TEST(ConfigText, KeysHoldTheReference) {
   const std::string keys = testing::read_file(TRIREME_SOURCE_DIR "/launcher/config/keys.md");
   const std::string begin = "<!-- keys: begin -->\n", end = "<!-- keys: end -->";

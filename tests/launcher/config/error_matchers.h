@@ -1,4 +1,4 @@
-// Matchers of an Error's message.
+// Helpers for error messages.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-/// The message of the Error that `call` throws, which must carry `code`.
+/// The message of the Error that `call` throws; fails unless it has `code`.
 template <class Call>
 std::string error_message(Call&& call, ErrorCode code = ErrorCode::kInvalidInput) {
   try {

@@ -1,4 +1,4 @@
-// Keys that are for other jobs: refused where they are given, left out of what a run writes.
+// Keys outside their scope: refused when given, omitted from a run's files.
 #include "launcher/config/key_scopes.h"
 
 #include <gmock/gmock.h>
@@ -92,8 +92,7 @@ TEST(KeyScopes, OptimizersHaveTheirOwnKeys) {
   EXPECT_NO_THROW(parse("", {"optimizer.decay_steps=5", "optimizer.schedule=wsd"}));
 }
 
-// A default asks for nothing: it may stand in a file, as builds of before wrote it, and takes back what a
-// file says.
+// A default is accepted: earlier builds wrote defaults to files, and an override may restore one.
 TEST(KeyScopes, ADefaultIsNotRefused) {
   EXPECT_NO_THROW(
       parse_config(std::string(kImageJob) + "crop = \"padded\"\ncrop_area = [0.08, 1.0]\n", "job.toml"));
@@ -106,7 +105,7 @@ TEST(KeyScopes, ADefaultIsNotRefused) {
   EXPECT_NO_THROW(parse("", {"model.classes=0"}));
 }
 
-// `data.kind = "synthetic"` measures the speed of a job as it is.
+// `data.kind = "synthetic"` measures the speed of an otherwise unchanged job.
 TEST(KeyScopes, SyntheticPicturesLeaveTheKeysOfPicturesAlone) {
   EXPECT_NO_THROW(parse_config(std::string(kImageJob) + "crop = \"padded\"\npadding = 2\ncache = 1024\n",
                                "job.toml", std::vector<std::string>{"data.kind=synthetic"}));
@@ -122,7 +121,7 @@ TEST(KeyScopes, ResolvedTextHasOnlyKeysWithEffect) {
   EXPECT_THAT(to_toml(parse("")), ::testing::Not(HasSubstr("image_size")));
 }
 
-// Builds of before wrote all keys into their checkpoints.
+// Earlier builds wrote all keys to their checkpoints.
 TEST(KeyScopes, WhatARunWroteMayHoldKeysWithoutEffect) {
   const std::string earlier =
       "[model]\nname = \"resnet20\"\nlayers = 0\ndropout = 0.0\n[data]\nkind = \"images\"\ntrain = \"x\"\n"

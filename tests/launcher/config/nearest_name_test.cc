@@ -15,7 +15,7 @@ TEST(NearestName, EditDistance) {
   EXPECT_EQ(edit_distance("steps", "STEPS"), 0);
   EXPECT_EQ(edit_distance("step", "steps"), 1);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
-  // A swap of neighbours is one mistake.
+  // A swap of neighbours counts as one edit.
   EXPECT_EQ(edit_distance("mirco", "micro"), 1);
 }
 

@@ -1,4 +1,4 @@
-// parallel.layout = "auto" in a job: what it is short for, what it keeps, what it refuses.
+// parallel.layout = "auto" in a job: the short form, kept keys, refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ JobConfig parse_auto(const std::string& more = "", const std::vector<std::string
   return parse_config("parallel = \"auto\"\n" + std::string(kJob) + more, "job.toml", overrides);
 }
 
-/// Fields of the layout that the job gives.
+/// Layout fields that the job sets.
 OpenFields given_fields(const JobConfig& job) {
   OpenFields given = searched_fields();
   for (const std::string& field : job.parallel.open) given.erase(field);
@@ -39,7 +39,7 @@ TEST(SearchedLayout, ParallelAutoIsShortForASearchedLayout) {
   EXPECT_TRUE(longer.parallel.is_searched());
   EXPECT_EQ(longer.parallel.memory_limit, 1 << 30);
   EXPECT_EQ(given_fields(longer), (OpenFields{"zero"}));
-  // It takes back what the file says of the layout, and no more; what comes after it is kept.
+  // It clears the layout keys of the file and nothing else; later keys are kept.
   const JobConfig taken =
       parse("[parallel]\npipeline = 4\nthreads = 3\n", {"parallel=auto", "parallel.tensor=2"});
   EXPECT_EQ(taken.parallel.layout.pipeline, 1);
@@ -72,7 +72,7 @@ TEST(SearchedLayout, RefusesWhatASearchOfLayoutsCannotKeep) {
                     HasSubstr("parallel.layout = \"given\"")));
   EXPECT_THAT(parse_error("[parallel]\nlayout = \"auto\"\ncluster_device = \"h100\"\n"),
               HasSubstr("parallel.cluster_device = \"h100\" is of the file that parallel.cluster names"));
-  // Of a layout that is not settled yet.
+  // The check waits until the layout is chosen.
   parse("[parallel]\nlayout = \"auto\"\nschedule = \"interleaved\"\nsequence = true\n");
 }
 

@@ -48,7 +48,7 @@ class HfExchange : public ::testing::Test {
 TEST_F(HfExchange, AJobNeedsNoDimensions) {
   const JobConfig read = parse("from = " + from());
   EXPECT_EQ(to_toml(resolve(read)), to_toml(job_));
-  // Nothing of the folder is needed again.
+  // The folder is not needed again.
   EXPECT_EQ(read.model.from, "");
   std::filesystem::remove(folder_ / "config.json");
   EXPECT_EQ(to_toml(parse_written_config(to_toml(read), "config.toml")), to_toml(read));
@@ -109,7 +109,7 @@ TEST_F(HfExchange, UnknownArchitecturesNameTheKnown) {
       HasSubstr("a resnet50 has no form in Hugging Face's format here; GPTs, Llamas, BERTs, ViTs have"));
 }
 
-// A shape that config.json cannot have made is refused like one that keys make.
+// A shape from config.json is checked like a shape from keys.
 TEST_F(HfExchange, ShapesAreChecked) {
   nlohmann::ordered_json config = hf_model_of(job_.model).config;
   config["num_key_value_heads"] = 4;
@@ -129,7 +129,7 @@ TEST_F(HfExchange, ShapesAreChecked) {
   EXPECT_THAT(error_message([&] { parse("from = " + from()); }), HasSubstr("gives heads of 3"));
 }
 
-// What shows in no tensor's shape: the same weights would compute something else.
+// Settings that no tensor's shape shows: the same weights would compute something else.
 TEST_F(HfExchange, WeightsAreOfTheSameModel) {
   const auto refusal = [&](auto change) {
     ModelSection model = job_.model;

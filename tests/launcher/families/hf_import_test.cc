@@ -1,6 +1,6 @@
-// Nothing of a folder of Hugging Face's transformers is ignored silently: every key of config.json and every
-// tensor is changed in turn. The change is followed, refused by name, noted in the log, or the key is on the
-// table of those without effect.
+// Nothing in a Hugging Face transformers folder is ignored silently. The test changes every key of
+// config.json and every tensor in turn. The change must have an effect, be refused by name or be noted in the
+// log, unless the key is in the table of keys without effect.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-// As transformers 4 and 5 write them, with every key of either, and what older versions wrote beside.
+// As written by transformers 4 and 5, with every key of either, and keys of older versions.
 const char* const kCommon = R"({
   "_name_or_path": "", "chunk_size_feed_forward": 0, "dtype": "float32", "torch_dtype": "float32",
   "initializer_range": 0.02, "is_encoder_decoder": false, "output_attentions": false, "output_hidden_states": false,
@@ -66,7 +66,7 @@ const char* const kVit = R"({
   "intermediate_size": 12, "layer_norm_eps": 1e-12, "num_attention_heads": 2, "num_channels": 3,
   "num_hidden_layers": 1, "patch_size": 4, "pooler_act": "tanh", "pooler_output_size": 8, "qkv_bias": true})";
 
-// The newer and the older form of Llama's positions.
+// The newer and the older form of Llama's rope parameters.
 const char* const kRopeParameters = R"({"rope_parameters": {"rope_type": "llama3", "factor": 4.0,
   "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8, "rope_theta": 500.0}})";
 const char* const kRopeScaling = R"({"rope_theta": 500.0, "rope_scaling": {"type": "llama3", "factor": 4.0,
@@ -91,7 +91,7 @@ Json config_of(const std::string& name) {
   return config;
 }
 
-// Other legal values where one of the same type would not do, with what else has to change.
+// Other valid values where one of the same type is not enough, with further changes that they need.
 const std::map<std::string, const char*> kOtherValues{
     {"gpt.architectures", R"({"architectures": ["GPT2DoubleHeadsModel"]})"},
     {"gpt.activation_function", R"({"activation_function": "relu"})"},
@@ -117,7 +117,7 @@ Json other_value(const Json& value) {
   return value.is_string() ? Json(value.get<std::string>() + "_other") : Json(5);
 }
 
-/// The patch of config.json that changes `key`, "rope_scaling.factor" of an object inside.
+/// The patch of config.json that changes `key`; "rope_scaling.factor" is a nested key.
 Json other_patch(const std::string& folder, const std::string& key, const Json& value) {
   const std::string family = folder == "llama_older" ? "llama" : folder;
   for (const std::string& name : {family + "." + key, key}) {
@@ -135,7 +135,7 @@ std::size_t num_elems(const std::vector<std::int64_t>& shape) {
       std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies()));
 }
 
-/// What a folder became.
+/// The result of an import.
 struct Imported {
   std::string refusal;  // empty: none
   std::string job;      // resolved
@@ -240,7 +240,7 @@ class HfImport : public ::testing::TestWithParam<const char*> {
     }
   }
 
-  /// A later refusal, of the weights, counts as well: the shape was followed.
+  /// A later refusal because of the weights also shows that the key had an effect.
   void expect_not_ignored(const std::string& key, const Imported& changed) {
     const std::string top = key.substr(0, key.find('.'));
     if (!changed.job.empty() && changed.job != baseline_.job) return;
@@ -336,7 +336,7 @@ TEST_P(HfImport, LabelsComeByName) {
   EXPECT_EQ(same.notes, baseline_.notes);
   EXPECT_EQ(other.class_names, (std::vector<std::string>{"pos", "neg", "neutral"}));
   EXPECT_THAT(other.notes, HasSubstr("the rows of the class head are put in the order of the data"));
-  // The head comes last: weight [3, 8], then bias [3].
+  // The head is last: weight [3, 8], then bias [3].
   const std::size_t head = same.weights.size() - 27;
   std::vector<float> expected(same.weights.begin(), same.weights.begin() + static_cast<std::ptrdiff_t>(head));
   for (const std::size_t row : {2, 0, 1}) {
@@ -363,7 +363,7 @@ TEST_P(HfImport, LabelsComeByName) {
   EXPECT_EQ(written.config.at("label2id").at("neg"), 1);
 }
 
-// A config.json that has num_labels alone makes that many classes; so does none at all, two.
+// num_labels alone in config.json gives that number of classes; without it there are two.
 TEST_P(HfImport, LabelsAreCounted) {
   if (!counts_classes(resolved().model)) GTEST_SKIP() << "a model without classes";
   Json config = config_of(GetParam());

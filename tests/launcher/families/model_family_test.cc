@@ -13,7 +13,7 @@
 namespace trireme {
 namespace {
 
-/// The least that names a model, of the family's first size.
+/// The minimal job for a model name, with the family's first size.
 JobConfig job_of(const ModelFamily& family, std::string_view name) {
   JobConfig config;
   config.data.kind = DataKind::kSynthetic;
@@ -62,7 +62,7 @@ TEST(ModelFamily, ImagesOfWholePatches) {
   EXPECT_THAT(refusal(40), ::testing::HasSubstr("no whole number of patches, model.patch = 16: 32 or 48 is"));
 }
 
-// A key that a family lists is in the table, for that family alone or for those that list it, too.
+// Every key that a family lists is in the table, for the families that list it.
 TEST(ModelFamily, KeysHaveRows) {
   for (const ModelFamily* family : model_families()) {
     JobConfig job = job_of(*family, family->names.front());

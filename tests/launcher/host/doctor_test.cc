@@ -51,7 +51,7 @@ TEST(Doctor, MeasuresAllReduces) {
   EXPECT_THAT(to_text(report), ::testing::HasSubstr("2 ranks over local (cpu), 1.00 MiB: "));
 }
 
-// On the CPU, as a GPU's would be.
+// On the CPU, in place of a GPU.
 TEST(Doctor, MeasuresADevice) {
   DoctorReport report = examine({});
   report.gpu_rates =

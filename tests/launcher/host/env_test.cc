@@ -21,7 +21,7 @@ TEST(Env, AloneWithoutLauncher) {
   const LaunchEnvironment launch = read_launch_environment(variables({}));
   EXPECT_FALSE(launch.under_mpi());
   EXPECT_EQ(launch.num_ranks, 1);
-  // A batch script of Slurm without srun.
+  // In a Slurm batch script without srun.
   EXPECT_FALSE(
       read_launch_environment(variables({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}})).under_mpi());
 }
@@ -51,7 +51,7 @@ TEST(Env, ThreadsSpinBrieflyUnlessTheUserSaysHowTheyWait) {
   EXPECT_TRUE(set.empty());
   EXPECT_TRUE(prepare_environment_for_threads(variables({}), setter));
   ASSERT_TRUE(set.contains("GOMP_SPINCOUNT"));
-  // Set once, so that the program does not start itself for ever.
+  // Set once, so that the program does not restart for ever.
   EXPECT_FALSE(prepare_environment_for_threads(variables(set), setter));
 }
 

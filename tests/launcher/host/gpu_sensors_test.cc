@@ -1,4 +1,4 @@
-// The management library is played by tests/support/fake_nvml.cc.
+// tests/support/fake_nvml.cc replaces NVML.
 #include "launcher/host/gpu_sensors.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ TEST_F(GpuSensorsTest, XidsAreCounted) {
   GpuReading gpu = sensors.read().at(0);
   EXPECT_EQ(gpu.xid_errors, 3);
   EXPECT_EQ(gpu.last_xid, 79u);
-  EXPECT_EQ(sensors.read().at(0).xid_errors, 3);  // each once
+  EXPECT_EQ(sensors.read().at(0).xid_errors, 3);  // each counted once
 }
 
 }  // namespace

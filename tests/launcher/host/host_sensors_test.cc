@@ -30,7 +30,7 @@ TEST(HostSensors, WhatIsMissingIsLeftOut) {
   EXPECT_FALSE(host.cpu_busy_s);
   EXPECT_FALSE(host.memory_total_bytes);
   EXPECT_FALSE(host.process_resident_bytes);
-  // Of the nearest folder that is there.
+  // The disk of the nearest existing folder.
   EXPECT_EQ(host.disk_size_bytes, read_host(proc.path(), proc.path()).disk_size_bytes);
 }
 

@@ -48,7 +48,8 @@ TEST(Machine, MoreThreadsThanCoresAreRefused) {
   };
   EXPECT_EQ(message(0, {.machine = 1, .affinity = 1}), "");
   EXPECT_EQ(message(4, {.machine = 8, .affinity = 4}), "");
-  EXPECT_EQ(message(2, {.machine = 8, .affinity = 8, .quota = 1.5}), "");  // what runs now and then
+  // The remainder is for occasional work.
+  EXPECT_EQ(message(2, {.machine = 8, .affinity = 8, .quota = 1.5}), "");
   EXPECT_THAT(
       message(999, {.machine = 2, .affinity = 2}),
       ::testing::AllOf(::testing::HasSubstr("parallel.threads = 999: this process may use 2 of"),
@@ -68,7 +69,7 @@ TEST(Machine, RanksShareTheCores) {
   EXPECT_EQ(threads_per_rank(free, 3), 2);
   EXPECT_EQ(threads_per_rank(free, 100), 1);
   EXPECT_EQ(threads_per_rank({.machine = 8, .affinity = 8, .quota = 4.0}, 2), 2);
-  // mpirun has bound each rank to a core of its own.
+  // mpirun has bound each rank to one core.
   EXPECT_EQ(threads_per_rank({.machine = 2, .affinity = 1}, 2), 1);
 }
 
@@ -81,7 +82,7 @@ TEST(Machine, IdleCoresAreNoticed) {
 TEST(Machine, ThreadsOfSeveralRanksThatShareCoresAreNoticed) {
   const CoreCounts four{.machine = 4, .affinity = 4}, bound{.machine = 4, .affinity = 2};
   EXPECT_EQ(describe_shared_cores(four, 2, 2), "");
-  EXPECT_EQ(describe_shared_cores(four, 8, 1), "");  // ranks without threads of their own: mpirun's matter
+  EXPECT_EQ(describe_shared_cores(four, 8, 1), "");  // single-threaded ranks are mpirun's responsibility
   EXPECT_EQ(describe_shared_cores(bound, 2, 2), "");
   EXPECT_THAT(describe_shared_cores(four, 2, 4), ::testing::HasSubstr("2 ranks share 4 core(s)"));
 }

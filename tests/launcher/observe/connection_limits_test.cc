@@ -39,7 +39,7 @@ TEST(ConnectionLimits, ACrowdMakesRoomAtOnce) {
   EXPECT_TRUE(limits.is_crowded());
   EXPECT_THAT(limits.overdue(kStart + ConnectionLimits::kCrowdedSilent), IsEmpty());
   EXPECT_THAT(limits.overdue(kStart + milliseconds(51)), ElementsAre(1, 2));
-  // Only where nobody is silent, slow readers are closed, too.
+  // Slow readers are closed only if nobody is silent.
   EXPECT_THAT(limits.overdue(kStart + milliseconds(1001)), ElementsAre(1, 2));
   limits.asked(1, kStart + milliseconds(900));
   limits.asked(2, kStart + milliseconds(900));

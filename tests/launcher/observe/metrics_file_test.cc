@@ -39,7 +39,7 @@ TEST(MetricsFile, WhatLeadsOutIsRefused) {
     EXPECT_THAT(refusal([&] { metrics_file(path, out.path()); }),
                 AllOf(HasSubstr("log.prometheus = \"" + path), HasSubstr("leads out of the output folder")));
   }
-  // Written down by the user, as the folder of a collector is.
+  // An absolute path, such as a collector's folder, is allowed.
   EXPECT_EQ(metrics_file((elsewhere / "a.prom").string(), out.path()), elsewhere / "a.prom");
 }
 

@@ -21,7 +21,7 @@ int port_of(const MetricsServer& server) {
   return std::stoi(server.url().substr(server.url().rfind(':') + 1));
 }
 
-/// A connection that has sent `text` and waits.
+/// A connection that has sent `text`.
 class Client {
  public:
   explicit Client(int port, std::string_view text = "") : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -35,7 +35,7 @@ class Client {
   Client(const Client&) = delete;
   ~Client() { ::close(fd_); }
 
-  /// All that comes until the server closes.
+  /// Everything received until the server closes.
   std::string answer() {
     std::string text;
     char bytes[4096];
@@ -115,7 +115,7 @@ TEST(MetricsServer, ClientsThatSayNothingAreClosedAndMakeRoom) {
   const MetricsServer server("127.0.0.1:0", [] { return std::string("x 1\n"); });
   const int port = port_of(server);
   std::vector<std::unique_ptr<Client>> silent;
-  // More than are let in, so that this one waits for them to be closed.
+  // Exceeds the limit, so this client waits until others are closed.
   for (unsigned i = 0; i < HttpServer::Options{}.max_connections + 4; ++i)
     silent.push_back(std::make_unique<Client>(port, "GET /met"));
   EXPECT_TRUE(request(port, "GET /metrics").ends_with("x 1\n"));

@@ -12,7 +12,7 @@ RunFacts facts() {
   return {.run = "r", .resume_step = 4, .num_steps = 10, .samples_per_step = 8, .targets_per_step = 128};
 }
 
-/// The value of a sample, as it is written; empty: there is none.
+/// The value of a sample as text; empty if there is none.
 std::string value_of(const std::string& text, const std::string& sample) {
   const std::string start = "\n" + sample + " ";
   const auto found = text.find(start);

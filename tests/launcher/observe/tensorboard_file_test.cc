@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// The events of whole records, up to the first that is cut off or damaged.
+/// The events of the valid records, up to the first truncated or damaged one.
 std::vector<std::string> events_of(std::string_view bytes) {
   constexpr std::uint32_t kDelta = 0xa282ead8;
   const auto masked = [](std::string_view text) { return std::rotr(crc32c(text), 15) + kDelta; };

@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// What stands between the tags of the page's data.
+/// The text between the tags of the page's data.
 std::string data_of(const std::string& page) {
   const std::string open = "id=\"data\">";
   const std::size_t begin = page.find(open) + open.size();
@@ -64,7 +64,8 @@ TEST(PageHtml, AReportHasWhatTheRunSays) {
   EXPECT_GE(run["series"]["loss"]["x"].size(), 512U);
   EXPECT_EQ(run["series"]["loss"]["y"][0], 0.123456789012345678);
   EXPECT_LE(run["means"]["loss"]["x"].size(), 1024U);
-  EXPECT_NEAR(run["means"]["loss"]["y"][99], 0.123456789012345678, 1e-12);  // a sum of some hundred
+  // The mean of several hundred values.
+  EXPECT_NEAR(run["means"]["loss"]["y"][99], 0.123456789012345678, 1e-12);
   EXPECT_EQ(run["timeline"], "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9J2FsZXJ0KDEpJy8+");
 }
 

@@ -42,7 +42,7 @@ TEST_F(RunReaderTest, ReadsWhatIsAddedEachTimeOnce) {
 
 TEST_F(RunReaderTest, AFileThatNoRunHasWrittenIsNotReadOn) {
   append(line(1, 4));
-  std::filesystem::resize_file(metrics_, std::uintmax_t{1} << 40);  // sparse: it takes no room
+  std::filesystem::resize_file(metrics_, std::uintmax_t{1} << 40);  // sparse: it takes no space
   EXPECT_EQ(reader_.poll().lines.size(), 1U);
   EXPECT_FALSE(reader_.has_more());
   EXPECT_EQ(reader_.num_damaged_lines(), 1U);
@@ -103,7 +103,7 @@ TEST_F(RunReaderTest, ARestartIsWhereLinesDifferHoweverLateItIsSeen) {
   EXPECT_EQ(reader_.curves().last_step, 150);
   ASSERT_EQ(reader_.curves().restarts.size(), 1U);
   EXPECT_EQ(reader_.curves().restarts[0], 61);
-  // The next one begins at a step that the last has written.
+  // The next run begins at a step that the previous one had written.
   after.clear();
   for (int step = 1; step <= 110; ++step) after += line(step, step <= 60 ? 4 : step <= 80 ? 5 : 6);
   replace(after);
@@ -128,7 +128,7 @@ TEST(LineSums, OlderLinesThanAreKeptCountAsEqual) {
   EXPECT_TRUE(sums.may_be(0, "b"));
   EXPECT_FALSE(sums.may_be(1, "b"));
   EXPECT_TRUE(sums.may_be(1, "a"));
-  EXPECT_TRUE(sums.may_be(LineSums::kMaxLines + 1, "b"));  // a new one
+  EXPECT_TRUE(sums.may_be(LineSums::kMaxLines + 1, "b"));  // a new line
 }
 
 TEST_F(RunReaderTest, AnotherFileOfTheNameIsReadAnew) {
@@ -172,7 +172,7 @@ TEST_F(RunReaderTest, TwoHundredThousandStepsTakeBoundedRoom) {
   std::string text;
   for (int step = 1; step <= 200'000; ++step) text += line(step, 1.0 / step);
   append(text);
-  EXPECT_TRUE(reader_.poll().anew);  // more than news: all of it
+  EXPECT_TRUE(reader_.poll().anew);  // too many lines for news: everything is reloaded
   EXPECT_EQ(reader_.curves().last_step, 200'000);
   EXPECT_LE(num_points(), 2 * Curve::kMaxBuckets);
   EXPECT_GE(num_points(), Curve::kMaxBuckets / 2);

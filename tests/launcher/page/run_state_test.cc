@@ -79,7 +79,7 @@ TEST_F(RunStateTest, TheSlowestRankIsMarked) {
   EXPECT_EQ(state()["status"], "running");
 }
 
-// Resumed on fewer ranks: an evaluation between two steps says nothing of ranks, a step does.
+// Resumed on fewer ranks: the line of an evaluation has no rank times, the line of a step does.
 TEST_F(RunStateTest, RanksAreThoseOfTheNewestStep) {
   write("metrics.jsonl", "{\"step\":1,\"loss\":1,\"rank_step_ms\":[10,30]}\n{\"step\":1,\"eval_loss\":2}\n");
   const auto ranks = state()["ranks"];

@@ -39,7 +39,7 @@ class Client {
   Client(const Client&) = delete;
   ~Client() { ::close(fd_); }
 
-  /// Reads on until `text` has come, or the other side closes; all that has come.
+  /// Reads until `text` was received, or the other side closes. Returns everything received.
   const std::string& until(std::string_view text) {
     char bytes[4096];
     while (got_.find(text) == std::string::npos) {
@@ -129,7 +129,7 @@ TEST_F(WatchTest, ClientsThatDoNotReadHoldNobodyUp) {
   EXPECT_THAT(client.until("\"step\":49"), HasSubstr("\"step\":49"));
 }
 
-// As many as a host may open; each of a kind that would like to stay.
+// As many clients as a host can open, of each kind that tries to stay.
 TEST_F(WatchTest, ThousandsOfSlowClientsAreFewAtATimeAndOthersAreAnswered) {
   for (int step = 2; step < 20000; ++step) append("{\"step\":" + std::to_string(step) + ",\"loss\":1.25}\n");
   constexpr int kClients = 2000, kMostOpen = 128 + 64;

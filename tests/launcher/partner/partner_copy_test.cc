@@ -1,5 +1,5 @@
-// checkpoint.partner: what hosts have in memory is the checkpoint, whichever of them is lost; what is damaged
-// is named, and what else there is taken. Hosts are folders here; tests/net has real ones.
+// checkpoint.partner: the copies in hosts' memory restore the checkpoint, whichever host is lost. Damaged
+// shards are named, and other copies used. Hosts are folders here; tests/net has real ones.
 #include "launcher/partner/partner_copy.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using ::testing::Not;
 
 const HostMap kTwoHosts = {0, 0, 1, 1};
 
-/// The memories of hosts.
+/// Folders that stand for the memory of hosts.
 class Memories {
  public:
   PartnerRing ring(const std::shared_ptr<Communicator>& comm, const HostMap& hosts,
@@ -44,7 +44,7 @@ class Memories {
     const fs::path path = folder_of(name).path();
     return std::distance(fs::directory_iterator(path), fs::directory_iterator());
   }
-  /// The file of a rank's shard.
+  /// The file with a rank's shard.
   fs::path shard(int name, int rank) const {
     for (const PartnerFolder::Shard& one : folder_of(name).list())
       if (one.header.rank == rank) return one.path;
@@ -63,7 +63,7 @@ EngineOptions options(ZeroStage zero, int stages) {
   return options;
 }
 
-/// Copies the states after steps 3, .. `last` of 4 ranks, and saves the last one into `saved`.
+/// Copies the states after steps 3 to `last` of 4 ranks, and saves the last one to `saved`.
 void copy(const Memories& memories, const fs::path& saved, const EngineOptions& engine_options, int last = 3,
           const HostMap& hosts = kTwoHosts, std::int64_t chunk_bytes = 10'000) {
   run_local_ranks(static_cast<int>(hosts.size()), [&](const std::shared_ptr<Communicator>& comm) {
@@ -88,7 +88,8 @@ PartnerRestore::Refusal takes_all() {
   return [](const std::string&, const Checkpoint&) { return std::string(); };
 }
 
-/// What ranks on hosts with these names bring together: its step, or -1. Its files are those of `saved`.
+/// Assembles a checkpoint on ranks whose hosts have these names. Returns its step, or -1. Its files must
+/// equal `saved`'s.
 std::int64_t restore(const Memories& memories, const fs::path& saved, const HostMap& hosts,
                      const std::vector<int>& names, std::int64_t least_step = 0) {
   std::atomic<std::int64_t> step = -1;
@@ -105,7 +106,7 @@ std::int64_t restore(const Memories& memories, const fs::path& saved, const Host
       EXPECT_TRUE(testing::read_file(found->checkpoint.folder / name) == testing::read_file(file.path()))
           << name;
     }
-    comm->barrier();  // until all have looked
+    comm->barrier();  // until all ranks have checked
     restore.clear();
   });
   return step;
@@ -114,7 +115,7 @@ std::int64_t restore(const Memories& memories, const fs::path& saved, const Host
 struct PartnerCopies : ::testing::Test {
   Memories memories;
   testing::TemporaryFolder saved;
-  /// What the program says while `work` runs.
+  /// The log output during `work`.
   static std::string said(const std::function<void()>& work) {
     const testing::LogCapture log;
     work();
@@ -139,8 +140,8 @@ TEST_F(PartnerCopies, AnyHostMayBeLostAndAnyLayoutGoOn) {
       copy(both, files.path(), engine_options);
       EXPECT_EQ(restore(both, files.path(), {0, 0, 1}, {0, 1}), 3);
       both.lose(lost);
-      EXPECT_EQ(restore(both, files.path(), {0}, {1 - lost}), 3);                 // what is left of them
-      EXPECT_EQ(restore(both, files.path(), {0, 1, 1, 0}, {1 - lost, lost}), 3);  // a new one in its place
+      EXPECT_EQ(restore(both, files.path(), {0}, {1 - lost}), 3);  // only the other host remains
+      EXPECT_EQ(restore(both, files.path(), {0, 1, 1, 0}, {1 - lost, lost}), 3);  // a new host replaces it
       EXPECT_EQ(restore(both, files.path(), {0, 1, 2, 2, 2}, {7, 8, 1 - lost}), 3);
       EXPECT_EQ(both.num_files(1 - lost), 4) << "what was brought together is gone again";
       both.lose(1 - lost);
@@ -174,7 +175,7 @@ TEST_F(PartnerCopies, AnOlderOneIsTakenWhereTheNewestIsNotWhole) {
   fs::copy(memories.folder_of(0).path(), aside.path(), fs::copy_options::recursive);
   const testing::TemporaryFolder later;
   copy(memories, later.path(), options(ZeroStage::kOptimizer, 1), 4);
-  fs::copy(aside.path(), memories.folder_of(0).path());  // as if its host had died before it was removed
+  fs::copy(aside.path(), memories.folder_of(0).path());  // as if the host had died before the removal
   EXPECT_EQ(restore(memories, later.path(), kTwoHosts, {0, 1}), 4);
   EXPECT_EQ(memories.num_files(0), 4) << "others made room";
   fs::copy(aside.path(), memories.folder_of(0).path());

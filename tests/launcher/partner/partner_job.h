@@ -1,4 +1,4 @@
-// A small job with checkpoint.partner, and damage to what it writes.
+// A small job with checkpoint.partner, and a helper that damages its files.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ inline JobConfig partner_job() {
   JobConfig config{.data = {.kind = DataKind::kSynthetic},
                    .train = {.steps = 6, .global_batch = 8, .micro_batch = 2}};
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
-  config.optimizer.schedule = LrSchedule::Kind::kConstant;  // whatever the number of steps
+  config.optimizer.schedule = LrSchedule::Kind::kConstant;  // independent of the number of steps
   config.parallel.threads = 1;
   config.checkpoint = {.every = 2, .partner = true};
   return config;

@@ -1,4 +1,4 @@
-// Partners: every rank's copy is on the next host, and on one alone.
+// Partners: every rank's copy is on the next host, and only there.
 #include "launcher/partner/partner_places.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(PartnerPlaces, OneHostHasNone) {
 TEST(PartnerPlaces, UnequalHostsShareTheWork) {
   for (const HostMap& hosts :
        {HostMap{0, 0, 0, 1}, HostMap{0, 1, 1, 1, 1, 1}, HostMap{0, 1, 0, 2, 2, 2, 1}, HostMap{0, 1, 2, 3}}) {
-    std::map<int, int> received;  // how often a rank's shard is
+    std::map<int, int> received;  // number of copies of each rank's shard
     for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
       const PartnerPlaces places = partner_places(hosts, rank);
       EXPECT_EQ(hosts[static_cast<std::size_t>(places.sends_to)],

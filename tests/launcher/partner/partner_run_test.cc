@@ -1,4 +1,4 @@
-// Runs with checkpoint.partner: they go on from the memory of hosts where that is newer and of this run.
+// Runs with checkpoint.partner resume from the memory of hosts if it is newer and belongs to the run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// A run of two ranks on one host; its exit code, and what it warns of.
+/// The exit code and the warnings of a run of two ranks on one host.
 struct Ended {
   ExitCode code = ExitCode::kDone;
   std::string words;
@@ -48,7 +48,7 @@ class PartnerRuns : public ::testing::TestWithParam<bool> {
     config.checkpoint.background = GetParam();
     return config;
   }
-  /// One that its time limit ends after a step.
+  /// Runs until the time limit stops it after one step.
   void run_a_step() const {
     JobConfig config = job();
     config.train.max_minutes = 1e-9;
@@ -140,7 +140,7 @@ TEST_P(PartnerRuns, PassOverCopiesOfAnotherRun) {
   EXPECT_EQ(hash(out()), undisturbed());
 }
 
-// As it goes on without the copies, what they have is not of it any more.
+// The run continues without the copies, which then do not belong to it any more.
 TEST_P(PartnerRuns, PassOverCopiesOfBeforeARunWithoutThem) {
   run_a_step();
   JobConfig without = job();
@@ -165,7 +165,7 @@ TEST_P(PartnerRuns, PassOverCopiesOfBeforeAStepBack) {
                             .path = (out() / "checkpoints/step-000001").string()};
   back.optimizer.lr *= 2;
   EXPECT_EQ(run_job(back, out()).code, ExitCode::kStopped);
-  fs::remove_all(memory_ / "memory");  // another host has those of the step back, this one those of before
+  fs::remove_all(memory_ / "memory");  // another host has the restored step's copies, this one older copies
   fs::copy(kept.path() / "memory", memory_ / "memory", fs::copy_options::recursive);
   fs::remove_all(out() / "checkpoints");
   EXPECT_THAT(run_job(job(), out()).words, HasSubstr("it is of another run with this output folder"));

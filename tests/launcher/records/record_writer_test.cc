@@ -19,7 +19,7 @@ RunRecord failure() {
   return record_of(RunRecord::Event::kFailed, Error(ErrorCode::kRuntime, "zork").about({.rank = 1}));
 }
 
-/// Returns the standard error of the rank.
+/// Returns the rank's standard error.
 std::string write(RecordWriter& writer) {
   ::testing::internal::CaptureStderr();
   writer.write(failure());
@@ -44,7 +44,7 @@ TEST_F(Records, AreFilesInTheOutputFolder) {
   EXPECT_EQ(write(rank), "") << "the supervisor is on this host";
   AttemptRecords records(out_, kTag);
   records.look();
-  records.look();  // reads each once
+  records.look();  // each file is read once
   const auto found = records.failure();
   ASSERT_TRUE(found);
   EXPECT_EQ(found->reporter, 1);

@@ -85,10 +85,10 @@ TEST(PlanReport, SaysWhetherItFits) {
 TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
   JobConfig config = synthetic_job();
   config.parallel.layout.pipeline = 2;
-  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {3}};  // the head alone
+  config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kListed, .firsts = {3}};  // only the head
   const PlanReport counted = make_plan_report(config, 2);
   ASSERT_EQ(counted.chunks.size(), 2u);
-  // Operations of a token: 2 a weight and 2 a number of the context it sees, for each of two layers; the
+  // Operations per token: for each of two layers 2 per weight and 2 per number of the context; then the
   // head's.
   const double layer = 2 * 12 * 32 * 32 + 4 * 32 * 16 / 2, head = 2 * 32 * 64;
   EXPECT_NEAR(counted.chunks[1].time_share, head / (2 * layer + head), 1e-12);
@@ -115,21 +115,21 @@ TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
             "shares of the time as measured on cpu, 3 thread(s)");
 }
 
-// Of p even stages and m micro-batches (p - 1) / (m + p - 1), whatever the blocks take.
+// (p - 1) / (m + p - 1) for p equal stages and m micro-batches, independent of the blocks' times.
 TEST(PlanReport, ShowsTheBubble) {
   JobConfig config = synthetic_job();
   config.model.layers = 3;
-  config.parallel.layout.pipeline = 5;  // a block each
+  config.parallel.layout.pipeline = 5;  // one block each
   BlockProfile profile{.device = "cpu", .threads = 1};
   for (int unit = 0; unit < 5; ++unit) profile.blocks.push_back({"", 1.0, 2.0});
   EXPECT_NEAR(make_plan_report(config, 5, 0, &profile).bubble_share, 4.0 / 12, 1e-9);
   EXPECT_NEAR(make_plan_report(config, 10, 0, &profile).bubble_share, 4.0 / 8, 1e-9);  // two data ranks
-  EXPECT_GT(make_plan_report(config, 5).bubble_share, 4.0 / 12);                       // counted: uneven
+  EXPECT_GT(make_plan_report(config, 5).bubble_share, 4.0 / 12);  // counted FLOPs: unequal stages
   config.parallel.layout.pipeline = 1;
   EXPECT_EQ(make_plan_report(config, 1).bubble_share, 0.0);
 }
 
-// Nobody knows yet where the ranks will run: all on one machine, unless told otherwise.
+// Without other information all ranks are assumed to be on one machine.
 TEST(PlanReport, RanksShareTheMemoryOfTheirMachine) {
   const JobConfig config = synthetic_job();
   const std::int64_t machine = make_plan_report(config, 1).fit.limit.bytes;
@@ -142,8 +142,8 @@ TEST(PlanReport, RanksShareTheMemoryOfTheirMachine) {
               HasSubstr("--ranks-per-machine 4 is more than --ranks 2"));
 }
 
-// Machines are hosts: between them data ranks exchange on two levels, and tensor ranks should not be on
-// several.
+// Machines are hosts: data ranks exchange on two levels between them, and a warning is shown if tensor ranks
+// are on several hosts.
 TEST(PlanReport, SaysHowHostsExchange) {
   JobConfig config = synthetic_job();
   const PlanReport two_levels = make_plan_report(config, 8, 2);
@@ -181,7 +181,7 @@ TEST(PlanReport, ShowsASharedSequence) {
   EXPECT_THAT(action_details(shared), AllOf(HasSubstr("GatherSequence"), HasSubstr("ReduceScatterSequence")));
 }
 
-// A segment of all blocks is the last one, which is kept.
+// A segment of all blocks is the last segment, which is kept.
 TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   JobConfig config = synthetic_job();  // 2 layers, 4 blocks
   config.parallel.layout.recompute_every = 3;
@@ -193,7 +193,7 @@ TEST(PlanReport, RecomputeThatRecomputesNothingIsRefused) {
   }
 }
 
-// By default what fits is kept; the others are shown with what they would need and send.
+// By default the plan keeps what fits; the alternatives are shown with their memory and traffic.
 TEST(PlanReport, ShowsWhatIsKeptOverMicroBatchesAndTheOthers) {
   JobConfig config = synthetic_job();
   config.parallel.layout.zero = ZeroStage::kOptimizer;
@@ -238,7 +238,7 @@ TEST(PlanReport, PublishedParameterCount) {
   EXPECT_EQ(make_plan_report(resolve(config), 1).num_parameters, 124439808);
 }
 
-// 13 billion parameters: more than test machines hold, so allocating would show.
+// 13 billion parameters exceed the memory of test machines, so an allocation would fail.
 TEST(PlanReport, LargeModelsAreOnlyCounted) {
   JobConfig config = synthetic_job();
   config.model = {.size = "13b"};
@@ -246,16 +246,16 @@ TEST(PlanReport, LargeModelsAreOnlyCounted) {
   EXPECT_GT(report.groups[0].prediction.memory.peak_total, std::int64_t{150} << 30);
 }
 
-// Bytes of state a rank with 16-bit gradients, of what is whole everywhere and what is cut into pieces.
+// Bytes of state per rank with 16-bit gradients: replicated parts and sharded parts.
 std::int64_t formula(int zero, std::int64_t ranks, std::int64_t psi) {
   const std::int64_t whole = zero == 1 ? 4 : zero == 2 ? 2 : 0;
   return whole * psi + (16 - whole) * psi / ranks;
 }
 
-// Table 1 of Rajbhandari et al. 2020, "ZeRO", as recalled and recomputed: GB (1e9 bytes) a rank for 7.5e9
-// parameters with Adam, 16-bit parameters and gradients. Here a GPT with 7.5e9 parameters to 1e-6: the
-// formula gives the table's digits, and the plan the formula of the padded parameters. They start at
-// multiples of 1024 elements, and groups end at multiples of 1024 N.
+// Table 1 of Rajbhandari et al. 2020, "ZeRO", as recalled and recomputed: GB (1e9 bytes) per rank for 7.5e9
+// parameters with Adam, 16-bit parameters and gradients. This GPT has 7.5e9 parameters to 1e-6. The formula
+// must give the table's digits, and the plan must match the formula with padded parameters: parameters start
+// at multiples of 1024 elements, and groups end at multiples of 1024 N.
 TEST(PlanReport, GoldenTableOfSevenAndAHalfBillionParameters) {
   JobConfig config = synthetic_job();
   config.model = {.layers = 36, .hidden = 4096, .heads = 32, .vocab = 29532, .seq_len = 2048, .tied = false};
@@ -280,11 +280,11 @@ TEST(PlanReport, GoldenTableOfSevenAndAHalfBillionParameters) {
       ASSERT_EQ(report.num_parameters, 7499997184);
       const std::int64_t unpadded = formula(zero, row.ranks, report.num_parameters);
       const double paper = row.gb[zero - 1];
-      // Half of the table's last digit, which is a hundredth below 2.
+      // Half of the table's last digit, which is 0.01 below 2.
       EXPECT_NEAR(static_cast<double>(unpadded) / 1e9, paper, paper < 2 ? 0.0051 : 0.051)
           << "zero " << zero << ", " << row.ranks;
       const std::int64_t state = report.groups[0].prediction.state_bytes();
-      // Beside it the losses of two steps, a number a micro-batch of all ranks, and scalars.
+      // The remainder: the losses of two steps, one number per micro-batch of all ranks, and scalars.
       const std::int64_t beside = state - formula(zero, row.ranks, padded) - 2 * 4 * row.ranks;
       EXPECT_TRUE(beside >= 0 && beside <= 1024)
           << beside << " B, zero " << zero << ", " << row.ranks << " ranks";
@@ -295,8 +295,7 @@ TEST(PlanReport, GoldenTableOfSevenAndAHalfBillionParameters) {
   }
 }
 
-// The figures of the README. Documented elsewhere for a 13B GPT over 8 devices: from 480 to 192 GB, a factor
-// of 2.5.
+// The README's figures. Published elsewhere for a 13B GPT on 8 devices: from 480 to 192 GB, a factor of 2.5.
 TEST(PlanReport, ThirteenBillionParametersOnEightRanks) {
   JobConfig config = synthetic_job();
   config.model = {.size = "13b"};
@@ -353,7 +352,7 @@ TEST(PlanReport, ShowsTheStagesOfAPipeline) {
   EXPECT_THAT(text, HasSubstr("4 ranks = 2 stages x 2 data ranks, schedule 1f1b; "));
   EXPECT_THAT(text, ::testing::ContainsRegex("\n  0 +0-1 +0-1 embedding to blocks.0 "));
   EXPECT_THAT(text, ::testing::ContainsRegex("\n  1 +2-3 +2-3 blocks.1 to head "));
-  ASSERT_EQ(report.groups.size(), 2u);  // a group a stage
+  ASSERT_EQ(report.groups.size(), 2u);  // one group per stage
   EXPECT_EQ(report.groups[1].ranks, (std::vector<int>{2, 3}));
   const auto json = nlohmann::json::parse(to_json(report));
   EXPECT_EQ(json["pipeline"], 2);
@@ -362,7 +361,7 @@ TEST(PlanReport, ShowsTheStagesOfAPipeline) {
               HasSubstr("parallel.pipeline = 2"));
 }
 
-// Of the other ways to accumulate, those that the engine would refuse are not shown.
+// Alternatives that the engine would refuse are not shown.
 TEST(PlanReport, RanksWithUnequallyManyMicroBatches) {
   JobConfig config = synthetic_job();  // 8 micro-batches
   for (const std::int64_t zero : {2, 3}) {
@@ -376,7 +375,7 @@ TEST(PlanReport, RanksWithUnequallyManyMicroBatches) {
 
 TEST(PlanReport, BatchMustDivide) {
   JobConfig config = synthetic_job();
-  config.train.global_batch = 15;  // no whole number of micro-batches of 2
+  config.train.global_batch = 15;  // not a whole number of micro-batches of 2
   EXPECT_THAT(with_keys(error_message([&] { make_plan_report(config, 3); })),
               HasSubstr("train.global_batch = 14 or 16"));
 }

@@ -27,7 +27,7 @@ JobConfig gpt2() {
   return resolve(config);
 }
 
-/// Checks that it fits a terminal.
+/// Returns the screen and checks that it fits a terminal.
 std::string screen_of(const JobConfig& config, int num_ranks) {
   const std::string text = to_text(make_plan_report(config, num_ranks));
   std::istringstream lines(text);
@@ -45,14 +45,14 @@ TEST(PlanScreen, OfOneRank) {
   EXPECT_THAT(text, ContainsRegex("\n  0 +" + short_bytes(memory.peak_total) + " +475 MiB "));
   EXPECT_THAT(text, HasSubstr("\nfits: " + format_bytes(memory.peak_total) +
                               " of 100.00 GiB (parallel.memory_limit)"));
-  EXPECT_THAT(text, Not(HasSubstr("sent/step")));  // nothing is
+  EXPECT_THAT(text, Not(HasSubstr("sent/step")));  // nothing is sent
   EXPECT_THAT(text, HasSubstr("--memory"));
 }
 
 TEST(PlanScreen, OfCopiesInTheMemoryOfPartners) {
   JobConfig config = gpt2();
   config.checkpoint = {.every = 10, .partner = true};
-  // 12 bytes a parameter: all of it on the only host, a half of it twice on each of two, a quarter on each of
+  // 12 bytes per parameter: all of it on a single host, half of it twice on each of two, a quarter on each of
   // four.
   for (const auto& [ranks_per_machine, bytes] : {std::pair(4, "1.39 GiB"), {2, "1.39 GiB"}, {1, "712 MiB"}}) {
     const PlanReport report = make_plan_report(config, 4, ranks_per_machine);
@@ -91,7 +91,7 @@ TEST(PlanScreen, OfPipelines) {
   EXPECT_THAT(screen_of(config, 8), ContainsRegex("\n  3 +6-7 +5-6, 13 +[0-9.]+ % "));
 }
 
-// GPT-2 1.5B at 8192 tokens, planned for a card of 80 GB on a machine that need not have one.
+// GPT-2 1.5B at 8192 tokens, planned for an 80 GB card on a machine without one.
 JobConfig long_context() {
   JobConfig config;
   config.data.kind = DataKind::kSynthetic;
@@ -116,7 +116,7 @@ TEST(PlanScreen, ShowsTheWorkspaceOfAttention) {
   EXPECT_THAT(memory_details(report), ContainsRegex(fmt::format("\n  workspace +{} ", 5 * head + rows)));
   EXPECT_THAT(to_json(report), HasSubstr(fmt::format("\"workspace_bytes\": {}", 5 * head + rows)));
 
-  // The same job on the CPU has none, and the same memory beside it.
+  // On the CPU the job has no such workspace, and otherwise the same memory.
   JobConfig config = long_context();
   config.parallel.device = DeviceType::kCpu;
   const PlanReport on_cpu = make_plan_report(config, 1);
@@ -127,7 +127,7 @@ TEST(PlanScreen, ShowsTheWorkspaceOfAttention) {
   EXPECT_THAT(to_text(on_cpu), Not(HasSubstr("workspace of")));
 }
 
-// Without [Note: parts of an attention] it would not fit.
+// The job would not fit without [Note: parts of an attention].
 TEST(PlanScreen, OfALongContextFitsForThePartsOfAttention) {
   const JobConfig config = long_context();
   Backend whole = meta_backend();
@@ -160,7 +160,7 @@ TEST(PlanScreen, SaysWhatWouldHelp) {
   EXPECT_THAT(screen_of(config, 8), HasSubstr("\nno larger parallel.zero, parallel.sequence, recompute, "));
 }
 
-// However many ranks there are.
+// The screen has a limit for any number of ranks.
 TEST(PlanScreen, OfManyStagesLeavesSomeOut) {
   JobConfig config = gpt2();
   config.model.layers = 30;

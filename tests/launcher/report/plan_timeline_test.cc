@@ -102,7 +102,7 @@ TEST(BlockProfile, RefusesTimesThatAreNone) {
       testing::write_file(folder / "times.json", to_json(bad));
       const std::string message = error_message([&] { read_profile(folder / "times.json"); });
       EXPECT_THAT(message, HasSubstr("times.json: "));
-      if (std::isnan(ms)) continue;  // no number in JSON: named by the parser
+      if (std::isnan(ms)) continue;  // NaN is not valid JSON: the parser reports it
       EXPECT_THAT(message, HasSubstr(forward ? "forward_ms of block blocks.0 is"
                                              : "backward_ms of block blocks.0 is"));
       EXPECT_THAT(message, HasSubstr("a number of milliseconds above 0"));
@@ -119,7 +119,7 @@ TEST(PlanTimeline, DrawsThePlan) {
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
   const Timeline timeline = plan_timeline(report, profile, 0.0);
   EXPECT_EQ(timeline.num_ranks, 2);
-  EXPECT_EQ(timeline.duration_ms(), 4 * 4 * 3);  // micro-batches, blocks
+  EXPECT_EQ(timeline.duration_ms(), 4 * 4 * 3);  // micro-batches x blocks
   write_timeline(folder / "step.svg", timeline, report, describe_source(profile));
   write_timeline(folder / "step.json", timeline, report, describe_source(profile));
   const std::string svg = testing::read_file(folder / "step.svg");
@@ -142,7 +142,7 @@ TEST(PlanTimeline, GradientsOfWeightsHaveTheirOwnColour) {
   BlockProfile profile = profile_of(config);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
   const Timeline timeline = plan_timeline(report, profile, 0.0);
-  EXPECT_EQ(timeline.duration_ms(), 8 * 2 * 3 + 2);  // (p - 1)(F + B - W) beside 8 micro-batches of 2 blocks
+  EXPECT_EQ(timeline.duration_ms(), 8 * 2 * 3 + 2);  // (p - 1)(F + B - W) plus 8 micro-batches of 2 blocks
   write_timeline(folder / "step.svg", timeline, report, describe_source(profile));
   const std::string svg = testing::read_file(folder / "step.svg");
   for (const char* text : {"<title>BackwardInput unit 3 (head) micro-batch 0",

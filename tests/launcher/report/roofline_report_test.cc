@@ -17,7 +17,7 @@ RooflineReport report_of(const std::string& job) {
   return make_roofline_report(resolve(load_config(kSource + "/" + job, {})));
 }
 
-// What a README shows is what the command prints.
+// The README's example is the command's output.
 TEST(RooflineReport, IsThatOfTheReadme) {
   const std::string readme = testing::read_file(kSource + "/kernels/cuda/README.md");
   for (const std::string job : {"tests/bench/gpt2_124m.toml", "tests/bench/resnet50.toml"}) {
@@ -40,7 +40,7 @@ TEST(RooflineReport, JsonHasTheRowsOfTheSum) {
   }
   EXPECT_NEAR(json["step_seconds"]["H200"].get<double>(), seconds, 1e-12 * seconds);
   EXPECT_NEAR(json["tokens_per_s"]["H200"].get<double>(), 8 * 1024 / seconds, 1e-6 * 8 * 1024 / seconds);
-  // 6 operations for each weight of a product and token, 6 L T C for attention; its scores once more in
+  // 6 operations per weight and token in products, 6 L T C for attention; its scores are recomputed once in
   // backward.
   const double weights = 12.0 * 12 * 768 * 768 + 50304.0 * 768, attention = 12.0 * 1024 * 768;
   EXPECT_NEAR(operations / (8 * 1024), 6 * weights + 7 * attention, 1.0);

@@ -1,4 +1,4 @@
-// The picture and the trace of a timeline.
+// The SVG image and the trace of a timeline.
 #include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ Timeline zero_bubble() {
   return simulate_plan(plan, {.blocks = std::vector<BlockTime>(4, {"block", 1, 2}), .send_ms = 0.25});
 }
 
-// Every element opened is closed, in order.
+// Every element is closed, in the right order.
 void expect_well_formed(const std::string& svg) {
   std::vector<std::string> open;
   for (auto at = svg.find('<'); at != std::string::npos; at = svg.find('<', at + 1)) {
@@ -107,7 +107,7 @@ TEST(TimelineTrace, WhatTheHostEnqueuedHasAThreadOfItsOwn) {
   EXPECT_THAT(threads, testing::ElementsAre(0, 2, 2));
   EXPECT_THAT(names, testing::ElementsAre("compute", "host (enqueues)"));
   EXPECT_EQ(json.at("traceEvents").at(1).at("ts"), 500);
-  EXPECT_EQ(timeline.duration_ms(), 1);  // of the device alone
+  EXPECT_EQ(timeline.duration_ms(), 1);  // only the device's
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(AttemptFolder, IsPrivateAndRemovedWithAllInIt) {
   EXPECT_FALSE(AttemptFolder(writer_mark() + "#8").make({}).empty());
   AttemptFolder(writer_mark() + "#8").remove();
   EXPECT_TRUE(fs::exists(words[2])) << "another attempt's";
-  AttemptFolder(tag).remove();  // by whom takes over
+  AttemptFolder(tag).remove();  // by the supervisor that takes over
   for (std::size_t i = 0; i < words.size(); i += 3) EXPECT_FALSE(fs::exists(words[i + 2]));
   folder.remove();
 }

@@ -1,4 +1,4 @@
-// Blame follows from facts: the messages here mean nothing on purpose.
+// Blame depends only on the facts of a record: the messages here are meaningless on purpose.
 #include "launcher/supervise/culprit_host.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 using Event = RunRecord::Event;
 
-/// Two ranks on two hosts, whose names in the host file are addresses.
+/// Two ranks on two hosts, which the host file lists as addresses.
 EndEvidence evidence(const std::optional<RunRecord>& failure, MpirunWords mpirun = {}) {
   return {.failure = failure,
           .mpirun = std::move(mpirun),
@@ -56,8 +56,7 @@ TEST(CulpritHost, IsTheOneThatMpirunLost) {
       << "mpirun leaves the domain out";
 }
 
-// Two hosts of one label: whoever is named by the label alone is not known, and nobody is blamed in its
-// place.
+// Two hosts share a first label. A name that is only the label is ambiguous, so no host is blamed.
 TEST(CulpritHost, IsNobodyWhereTheNameIsThatOfSeveralHosts) {
   const auto culprit = [](const std::optional<RunRecord>& failure, MpirunWords mpirun = {}) {
     return culprit_host(

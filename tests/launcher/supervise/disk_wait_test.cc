@@ -22,7 +22,7 @@ using ::testing::SizeIs;
 
 constexpr const char* kNoMounts = "this user may not mount a small file system";
 
-/// Pauses without waiting, and what was logged.
+/// Records pauses instead of waiting, and the log.
 struct Recorded {
   std::vector<milliseconds> pauses;
   std::vector<std::string> lines;
@@ -126,7 +126,7 @@ TEST(DiskRoom, IsThatOfTheNewestCheckpoint) {
   std::filesystem::remove(disk.path() / "filler");
   write("filler", 60 * 1024);
   write("checkpoints/.tmp-step-000016-1.2@host/model.safetensors", 56 * 1024);
-  check_room_for_checkpoint(disk.path() / "checkpoints");  // a dead writer's goes first
+  check_room_for_checkpoint(disk.path() / "checkpoints");  // the leftovers of a dead writer are removed first
 }
 
 TEST(FullDisk, TheHistoryKeepsItsLines) {
@@ -135,7 +135,7 @@ TEST(FullDisk, TheHistoryKeepsItsLines) {
   History history(disk.path());
   history.begin({.number = 1, .num_ranks = 2, .first_step = 1, .tag = "a#1"});
   disk.fill();
-  const std::string long_word(6000, 'w');  // the rest of the last page takes a part of it
+  const std::string long_word(6000, 'w');  // uses up part of the last page
   history.end({.exit_code = 1, .step = 4, .verdict = long_word});
   history.note("restart", "again");
   EXPECT_FALSE(read_attempts(disk.path()).at(0).end) << "a part of the line is there";

@@ -49,7 +49,7 @@ TEST_F(SupervisedFolder, IsReadBackByTheNextSupervisor) {
     history.begin({.number = history.next_number(), .num_ranks = 2, .first_step = 6, .tag = "a#2"});
   }
   std::ofstream(root_ / "supervisor.jsonl", std::ios::app)
-      << R"({"event":"end","atte)";  // it died in this line
+      << R"({"event":"end","atte)";  // the supervisor died while writing this line
   History history(root_);
   ASSERT_EQ(history.attempts().size(), 2u);
   EXPECT_EQ(history.attempts()[0].process, "12.34@host");
@@ -82,7 +82,7 @@ TEST_F(SupervisedFolder, HasOneSupervisorAtATime) {
     const std::string error = error_of([&] { Lease second(root_); });
     EXPECT_NE(error.find(fmt::format("process {} on ", ::getpid())), std::string::npos) << error;
   }
-  const Lease after(root_);  // no throw: the first has gone
+  const Lease after(root_);  // does not throw: the first lease was released
 }
 
 TEST_F(SupervisedFolder, AnotherHostHasItUntilItsLeaseIsOver) {

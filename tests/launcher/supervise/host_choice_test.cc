@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 const std::vector<Host> kThree = {
     {.name = "a", .slots = 2}, {.name = "b", .slots = 2}, {.name = "c", .slots = 2}};
 
-/// Attempts that ended by these hosts; "": by none.
+/// Attempts that these hosts ended; "": no host to blame.
 std::vector<Attempt> struck(const std::vector<std::string>& hosts) {
   std::vector<Attempt> attempts;
   for (const std::string& host : hosts)

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// A shell that stands for mpirun, and its child that stands for a rank.
+/// A shell in place of mpirun, with a child in place of a rank.
 class StoppedJob : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -25,7 +25,7 @@ class StoppedJob : public ::testing::Test {
     }
   }
 
-  /// Patient: a busy machine takes its time.
+  /// Waits long enough for a busy machine.
   template <class Condition>
   static bool wait_until(Condition condition) {
     for (int round = 0; round < 3000 && !condition(); ++round)

@@ -1,4 +1,4 @@
-// The choices of "auto": within the limit of the job, of the machine, and of the rank that has least.
+// The choices for "auto": within the limit of the job, of the machine, and of the rank with the least memory.
 #include "launcher/train/accumulation.h"
 #include "launcher/report/field_keys.h"
 
@@ -69,7 +69,7 @@ TEST(AccumulationOfAJob, SaysWhatMakesADifference) {
             "gradients are reduced every micro-batch, parameters gathered once a step");
 }
 
-// Ranks of machines that differ choose alike, by the one that has least.
+// Ranks on different machines make the same choice, by the smallest limit.
 TEST(AccumulationOfAJob, RanksAgree) {
   const JobConfig config = sharded_job(3);
   const auto choose = [&](std::int64_t least) {

@@ -11,7 +11,7 @@
 namespace trireme {
 namespace {
 
-// The error that each of `num_ranks` ranks caught: the message, or "" for none.
+// The message of the error that each of `num_ranks` ranks caught; "" for none.
 std::vector<std::string> caught_by_ranks(int num_ranks, const std::function<void(Communicator&)>& body,
                                          ErrorCode code = ErrorCode::kInvalidInput) {
   std::vector<std::string> messages(static_cast<std::size_t>(num_ranks));
@@ -48,7 +48,7 @@ TEST(Agreement, OneFailureIsThrownByAll) {
       if (comm.rank() == 1) fail("rank 1, step 3: no such file");
     });
   });
-  EXPECT_EQ(named[0], "rank 1, step 3: no such file");  // once
+  EXPECT_EQ(named[0], "rank 1, step 3: no such file");  // listed once
 }
 
 TEST(Agreement, ANameMakesNoLine) {

@@ -1,4 +1,5 @@
-// checkpoint.background: the same checkpoints, evaluations and retention as without, whole or not at all.
+// checkpoint.background: the same checkpoints, evaluations and retention as without it; checkpoints are
+// atomic.
 #include "launcher/train/background_save.h"
 
 #include <gmock/gmock.h>
@@ -29,13 +30,13 @@ JobConfig job(bool background) {
       .data = {.kind = DataKind::kSynthetic, .eval = "synthetic too"},
       .train = {.steps = 7, .global_batch = 8, .micro_batch = 2, .eval_every = 2, .eval_batches = 1}};
   config.model = {.layers = 2, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 16};
-  config.optimizer.schedule = LrSchedule::Kind::kConstant;  // whatever the number of steps
+  config.optimizer.schedule = LrSchedule::Kind::kConstant;  // independent of the number of steps
   config.parallel.threads = 1;
   config.checkpoint = {.every = 2, .keep = 2, .verify_every = 3, .background = background};
   return config;
 }
 
-/// A run from beginning to end; rank 0's exit code.
+/// Runs a whole job on several ranks.
 void run_job(const JobConfig& config, const fs::path& out) {
   const StopRequest stop;
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
@@ -94,7 +95,7 @@ TEST(BackgroundSave, AnUninterruptedStateComesFromAResumedOne) {
   EXPECT_EQ(hash("resumed"), hash("whole"));
 }
 
-/// A checkpoint of an engine, step by step. The body runs on each of two ranks.
+/// Steps through a background save. The body runs on each of two ranks.
 class Saving {
  public:
   Saving(const std::shared_ptr<Communicator>& comm, const testing::TemporaryFolder& folder)
@@ -109,11 +110,11 @@ class Saving {
   }
   bool is_first() const { return engine_.communicator().rank() == 0; }
   BackgroundSave& save() { return save_; }
-  /// As ranks do after each step.
+  /// The exchange of ranks after each step.
   std::optional<BackgroundSave::Saved> exchange() {
     return save_.advance(engine_.communicator().all_gather_value(save_.progress()));
   }
-  /// Until all ranks' threads have written.
+  /// Waits until the threads of all ranks have written.
   void wait_for_writes() {
     while (any_rank(engine_.communicator(), save_.progress() == Progress::kWriting)) {
     }
@@ -152,7 +153,7 @@ TEST(BackgroundSave, WaitingPutsItInItsPlace) {
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     Saving saving(comm, folder);
     EXPECT_EQ(saving.save().finish()->step, 3);
-    EXPECT_FALSE(saving.save().finish());  // nothing is under way
+    EXPECT_FALSE(saving.save().finish());  // no save is active
   });
   EXPECT_TRUE(CheckpointStore(folder.path()).latest(Verify::kChecksums));
 }
@@ -161,7 +162,7 @@ TEST(BackgroundSave, WhatIsGivenUpLeavesNothing) {
   const testing::TemporaryFolder folder;
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     Saving saving(comm, folder);
-    if (saving.is_first()) return;  // its end gives it up, too
+    if (saving.is_first()) return;  // its destructor also discards the save
     saving.save().discard();
     EXPECT_FALSE(saving.save().is_active());
   });
@@ -174,7 +175,7 @@ TEST(BackgroundSave, AFailureIsToldToAllRanksAtTheNextExchange) {
     Saving saving(comm, folder);
     saving.wait_for_writes();
     if (saving.is_first()) {
-      // The checksums come next: a file that cannot be read stands for a disk that fails.
+      // Checksums are next: an unreadable file stands for a failing disk.
       for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
         if (entry.path().filename() == "optimizer.safetensors") fs::remove(entry.path());
       }

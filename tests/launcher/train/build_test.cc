@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A job over 2000 prepared bytes in `folder`/tokens: 1800 to train, 200 to evaluate.
+// A job on 2000 prepared bytes in `folder`/tokens: 1800 for training, 200 for evaluation.
 JobConfig job_with_data(const testing::TemporaryFolder& folder) {
   testing::write_file(folder / "text.txt", std::string(2000, 'a'));
   prepare_text({.inputs = {folder / "text.txt"}, .output = folder / "tokens"});
@@ -59,7 +59,7 @@ TEST(Build, TheCutOfAPipeline) {
   EXPECT_EQ(to_word(parse_config(to_toml(job), "again").parallel.pipeline_cut), "2, 4");
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
   EXPECT_EQ(cut_engine_options(resolve(config)).layout.cut, (std::vector<int>{2, 4}));
-  config.model.vocab = 1024;  // most parameters are the embedding's, most arithmetic the head's
+  config.model.vocab = 1024;  // the embedding has most of the parameters, the head most of the arithmetic
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kParameters};
   EXPECT_EQ(cut_engine_options(resolve(config)).layout.cut, (std::vector<int>{1, 5}));
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kFlops};
@@ -150,7 +150,7 @@ TEST(Build, DataErrorsNameTheKey) {
   config.data.eval = (folder / "absent").string();
   EXPECT_THAT(error_message([&] { open_data(config, true); }), ::testing::StartsWith("data.eval: "));
   config.data.eval = "";
-  config.model.vocab = 'a';  // the tokens are 'a': one too many
+  config.model.vocab = 'a';  // the tokens are 'a', one beyond this vocabulary
   EXPECT_THAT(error_message([&] { open_data(config, true); }), ::testing::StartsWith("data.train: "));
   EXPECT_NO_THROW(open_data(config, false));
   EXPECT_EQ(open_data(config, false).eval, nullptr);
@@ -168,7 +168,7 @@ TEST(Build, FingerprintsTellDataApart) {
   EXPECT_NE(fingerprint, open_data(same, true).fingerprint_text());
 }
 
-// Samples count: not the names of files, nor the width of a stored token, but where a shard ends.
+// Fingerprints depend on samples: not on file names or token width, but on the ends of shards.
 TEST(Build, FingerprintsFollowTheSamples) {
   const testing::TemporaryFolder folder;
   const auto write = [&](const std::string& name, const TokenLayout& layout, std::int32_t first, int count) {
@@ -197,7 +197,7 @@ TEST(Build, FingerprintsFollowTheSamples) {
   EXPECT_FALSE(fingerprint("parts") == fingerprint("swapped"));
 }
 
-// Of one kind and size, and trained on other text.
+// Two tokenizers of one kind and size, trained on different text.
 TEST(Build, TokenizersAreComparedByTheContentOfTheirFile) {
   const testing::TemporaryFolder folder;
   JobConfig config = resolve(job_with_data(folder));
@@ -215,7 +215,7 @@ TEST(Build, TokenizersAreComparedByTheContentOfTheirFile) {
                                HasSubstr("prepare both with the same --tokenizer")));
 }
 
-// A data set of a stranger must not bring a file of the user into a checkpoint.
+// A data set from a stranger must not copy a file of the user into a checkpoint.
 TEST(Build, ATokenizerOutsideOfTheDataFolderIsRefused) {
   const testing::TemporaryFolder folder;
   const JobConfig config = resolve(job_with_data(folder));

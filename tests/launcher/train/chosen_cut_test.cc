@@ -20,7 +20,7 @@
 namespace trireme {
 namespace {
 
-/// As parallel.pipeline_cut lists it.
+/// Parses a list as in parallel.pipeline_cut.
 StageMap cut_at(const std::string& list, int num_units, int pipeline) {
   const auto listed = from_word<PipelineCut>(list).firsts;
   return StageMap::given({.num_units = num_units, .pipeline = pipeline}, {listed.begin(), listed.end()});
@@ -42,7 +42,7 @@ std::vector<double> time_shares(const PlanReport& report) {
   return shares;
 }
 
-// By parameters the embedding was a stage alone, without arithmetic, and two others had 35.5 % each.
+// With a cut by parameters, the embedding was a stage without arithmetic, and two others had 35.5 % each.
 TEST(ChosenCut, StagesOfGpt2ShareTheTime) {
   JobConfig config;
   config.data.kind = DataKind::kSynthetic;
@@ -52,12 +52,12 @@ TEST(ChosenCut, StagesOfGpt2ShareTheTime) {
   const auto shares = time_shares(make_plan_report(resolve(config), 4));
   ASSERT_EQ(shares.size(), 4u);
   EXPECT_GT(std::ranges::min(shares), 0.23);
-  EXPECT_LT(std::ranges::max(shares), 0.291);  // the head, which cannot be cut
+  EXPECT_LT(std::ranges::max(shares), 0.291);  // the head's share, which cannot be cut
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kParameters};
   EXPECT_EQ(time_shares(make_plan_report(resolve(config), 4))[0], 0.0);
 }
 
-// By parameters, most of which are in the last blocks, 74.8 %.
+// With a cut by parameters, which are mostly in the last blocks, it was 74.8 %.
 TEST(ChosenCut, StagesOfAResNetShareTheTime) {
   JobConfig config;
   config.data = {.kind = DataKind::kSynthetic};
@@ -70,7 +70,7 @@ TEST(ChosenCut, StagesOfAResNetShareTheTime) {
   EXPECT_LT(std::ranges::max(time_shares(make_plan_report(resolve(config), 4))), 0.145);
 }
 
-/// Bytes of the largest rank with a cut.
+/// Bytes of the largest rank for a cut.
 std::int64_t peak_of(JobConfig job, const std::string& cut) {
   job.parallel.pipeline_cut = from_word<PipelineCut>(cut);
   const int ranks = static_cast<int>(job.parallel.layout.pipeline);
@@ -78,7 +78,7 @@ std::int64_t peak_of(JobConfig job, const std::string& cut) {
       .memory.peak_total;
 }
 
-// Under the limit of every cut into three: against all of them.
+// Compares with all cuts into three, under the limit of each.
 TEST(ChosenCut, FlopsTakesTheFastestThatFits) {
   JobConfig config = synthetic_job("flops");
   config.parallel.layout.pipeline = 3;
@@ -108,7 +108,7 @@ TEST(ChosenCut, FlopsTakesTheFastestThatFits) {
     }
   }
   EXPECT_TRUE(chosen.contains("flops"));
-  EXPECT_GT(chosen.size(), 1u);  // the limits matter
+  EXPECT_GT(chosen.size(), 1u);  // the limits have an effect
 }
 
 TEST(ChosenCut, FlopsStaysAsItIsWhereNoCutFits) {
@@ -133,7 +133,7 @@ TEST(ChosenCut, AnotherCutIsTakenWithAMessage) {
   EXPECT_THAT(message, ::testing::HasSubstr("taken is \"" + cut + "\", the fastest that fits"));
 }
 
-/// On two ranks with one job, which may have different limits.
+/// Runs the choice on two ranks with one job and possibly different limits.
 std::string cut_on_two_ranks(const JobConfig& config, const CutMeasurement& measurement,
                              std::vector<std::int64_t> limits = {}) {
   limits.resize(2, std::numeric_limits<std::int64_t>::max());

@@ -1,4 +1,4 @@
-// Engine options of a job whose blocks nobody has built yet.
+// Engine options of a job, for tests without a block list.
 #pragma once
 
 #include "launcher/train/build.h"

@@ -1,4 +1,4 @@
-// What a checkpoint knows of its data, and at which meeting a difference of it counts.
+// The data record of a checkpoint, and which command reacts to a difference.
 #include "launcher/train/data_check.h"
 
 #include <fmt/core.h>
@@ -27,7 +27,7 @@ DataRecord known() {
           .images = ImageRecord{.size = 32, .mean = {0.5, 0.5, 0.5}, .stddev = {1, 1, 1}}};
 }
 
-/// A record in which one fact is another.
+/// A record with one different fact.
 DataRecord with_other(DataFact fact) {
   DataRecord record = known();
   switch (fact) {
@@ -70,7 +70,7 @@ std::string refusal(Meeting meeting, const MetData& met) {
   return error_message([&] { compare_data(meeting, known(), met); });
 }
 
-/// Both values, and the place, of each fact that is compared.
+/// Both values and the place, for each compared fact.
 const std::map<DataFact, std::vector<std::string>> kValues{
     {DataFact::kTokenizer,
      {"another tokenizer: bpe of 300 tokens, hash 00000000000000c1, and --tokenizer \"other.json\" has bpe "
@@ -87,8 +87,8 @@ const std::map<DataFact, std::vector<std::string>> kValues{
     {DataFact::kEvaluationData,
      {"other evaluation data: 200 tokens, hash 00000000000000b1, and data.eval = \"held\" has 210 tokens"}}};
 
-/// Whether a difference of a fact is refused: never, unless checkpoint.new_data says that it is meant, or
-/// always; w: a warning.
+/// The expected reaction to a difference of a fact: not refused, refused unless checkpoint.new_data is set,
+/// always refused, or a warning (w).
 struct ExpectedRow {
   DataFact fact;
   std::array<std::string_view, kNumMeetings> rules;  // resume, init_from, eval, sample, export
@@ -144,7 +144,7 @@ TEST(DataCheck, WhatIsNotKnownAgrees) {
   EXPECT_EQ(describe_unknown_data(known(), "run/checkpoints/step-000003"), "");
 }
 
-// Rows of another length, or packed, are other samples of the same tokens.
+// Rows of another length, or packed rows, are other samples of the same tokens.
 TEST(DataCheck, OtherSamplesOfTheSameFilesAreOtherData) {
   DataRecord longer = known();
   longer.pass_samples = 112;
@@ -178,13 +178,13 @@ TEST(DataCheck, RepairedPicturesAreAWarning) {
   const DataChanges changes = compare_data(Meeting::kResume, saved, met(repaired));
   ASSERT_THAT(changes.warnings, SizeIs(2));
   EXPECT_THAT(changes.warnings[0], HasSubstr("the names of the files are the same, and so is their order"));
-  EXPECT_FALSE(changes.training_data);  // reading goes on at its place
+  EXPECT_FALSE(changes.training_data);  // reading continues at its position
   repaired.train->names_hash = 8;
   EXPECT_THAT(error_message([&] { compare_data(Meeting::kResume, saved, met(repaired)); }),
               HasSubstr("other training data"));
 }
 
-// Kind and size show in messages; the content of the file decides where both are known.
+// Messages show kind and size; if both contents are known, they decide.
 TEST(DataCheck, TokenizersDifferByContent) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "a/tokenizer.json", "{\"a\": 1}");
@@ -220,7 +220,7 @@ TEST(DataCheck, TheDesignNotesHaveItsTable) {
   EXPECT_THAT(testing::read_file(TRIREME_SOURCE_DIR "/launcher/design_notes.md"), HasSubstr(as_markdown()));
 }
 
-// No cell is empty: what is not compared has a reason.
+// No cell is empty: a fact that is not compared has a reason.
 TEST(DataCheck, EveryCellHasAText) {
   for (const DataFactRow& row : data_fact_rows()) {
     EXPECT_EQ(row.fact, data_fact_rows()[static_cast<std::size_t>(row.fact)].fact);

@@ -21,7 +21,7 @@ TEST(TopK, RanksTheTarget) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> logits = {1, 3, 2, 3, -1};
   EXPECT_EQ(rank_of_target(logits, 1), 0);
-  EXPECT_EQ(rank_of_target(logits, 3), 1);  // of equal ones the smaller number comes first
+  EXPECT_EQ(rank_of_target(logits, 3), 1);  // on ties the smaller number comes first
   EXPECT_EQ(rank_of_target(logits, 2), 2);
   EXPECT_EQ(rank_of_target(logits, 4), 4);
   EXPECT_EQ(rank_of_target(std::vector<float>{nan, 0}, 1), 0);
@@ -39,7 +39,7 @@ TEST(TopK, SumsTheRanks) {
   EXPECT_EQ(total.num_targets, 9);
 }
 
-// 13 samples in micro-batches of 2: the last is a half, and some ranks have less to do.
+// 13 samples in micro-batches of 2: the last one is half full, and some ranks have fewer.
 TEST(Evaluation, IsTheSameOnEveryLayout) {
   const ResNetConfig config{
       .stem = ResNetConfig::Stem::kCifar, .bottleneck = false, .units = {1}, .width = 4, .classes = 8};

@@ -19,8 +19,8 @@ PlannedJob job(EngineOptions options, int num_ranks) {
 }
 
 TEST(StepOperations, AreThoseOfTheFormula) {
-  // 12 hidden^2 weights a layer and the head, each multiplied once forward and twice backward; causal
-  // attention: two products of T x T x hidden forward, five backward, half of each.
+  // 12 hidden^2 weights per layer plus the head, each multiplied once in forward and twice in backward.
+  // Causal attention: two products of T x T x hidden in forward, five in backward, half of each.
   const std::int64_t products = 6 * (12 * kLayers * kHidden * kHidden + kHidden * kVocab) * kSeq;
   const std::int64_t attention = kLayers * (2 + 5) * kSeq * kSeq * kHidden;
   EXPECT_EQ(step_operations(job({.micro_batch = 1}, 1)),

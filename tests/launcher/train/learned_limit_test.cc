@@ -29,12 +29,12 @@ TEST(LearnedLimit, FollowsTheLongestOfTheLastSteps) {
   EXPECT_EQ(limit.longest_s(), 2.0);
 }
 
-// A rank that stops right after it has answered is waited for a step later: three steps and two seconds.
+// The others wait for a rank that stops right after a report one step later: three steps and two seconds.
 TEST(LearnedLimit, NamesAStoppedRankInThreeStepsAndTwoSeconds) {
   for (const double step : {0.001, 0.05, 1.0, 60.0}) {
     LearnedLimit limit;
     for (int i = 0; i < 20; ++i) limit.add(step);
-    constexpr double kPoll = 0.25;  // of the watchdog
+    constexpr double kPoll = 0.25;  // the watchdog's
     EXPECT_LT(step + *limit.limit_s() + kPoll, 3 * step + 2);
   }
 }

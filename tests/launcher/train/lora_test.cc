@@ -1,5 +1,5 @@
-// Adapters of linear layers: their keys, what a model with them is and takes, and that no layout changes what
-// training makes of them.
+// Adapters of linear layers: their keys, the adapted model and its cost, and equal training results on every
+// layout.
 #include "launcher/train/lora.h"
 
 #include <gmock/gmock.h>
@@ -74,7 +74,7 @@ TEST(LoraKeys, WhatCannotBeIsRefused) {
             HasSubstr("the nearest is 'blocks.0.attention.qkv'")));
   EXPECT_THAT(refused("[train.lora]\ntargets = [\"attention.qkv\", \"head\"]\n"),
               HasSubstr("\"head\" names none"));
-  // Without targets the rest would be for nothing, the defaults too.
+  // Without targets the other keys have no effect, not even with their defaults.
   EXPECT_THAT(refused("[train.lora]\nrank = 8\n"),
               HasSubstr("train.lora.rank is for jobs with train.lora.targets and has no effect"));
   EXPECT_THAT(refused(all, {"model.tensor_chunks=2"}),
@@ -164,7 +164,7 @@ HostBatch tokens() {
   return testing::token_source(61, 16, 5)(0, 3);
 }
 
-// B is zero: what is added is zero.
+// B is zero, so the adapter adds zero.
 TEST(LoraModel, BeginsAsTheModel) {
   const ModelSection plain = gpt(true);
   const EngineOptions options = PipelineLayout{}.options();
@@ -216,7 +216,7 @@ Trained train_adapters(const PipelineLayout& layout, const ModelSection& model) 
   return trained;
 }
 
-// Each matrix is padded to norm blocks of 1024 elements: the model is wide enough for that to be little.
+// Each matrix is padded to norm blocks of 1024 elements; this model is wide enough to make that small.
 TEST(LoraModel, OptimizerStateAndGradientsAreThoseOfTheAdapters) {
   const PipelineLayout layout{.global_batch = 8};
   ModelSection model = gpt(true);
@@ -230,7 +230,7 @@ TEST(LoraModel, OptimizerStateAndGradientsAreThoseOfTheAdapters) {
   const Trained wider = train_adapters(layout, lora);
   EXPECT_EQ(whole.frozen_elems, 0);
   EXPECT_EQ(adapters.frozen_elems, whole.trained_elems);
-  // Of a layer 16 C for each row of A and column of B: 4, 2, 5 and 5 of qkv, out, up and down.
+  // Per layer, 16 C for each row of A and column of B: 4, 2, 5 and 5 for qkv, out, up and down.
   EXPECT_EQ(adapters.trained_elems, 2 * 16 * 128 * 8);
   EXPECT_EQ(wider.trained_elems, 2 * adapters.trained_elems);
   EXPECT_LT(10 * adapters.trained_elems, whole.trained_elems);
@@ -238,7 +238,7 @@ TEST(LoraModel, OptimizerStateAndGradientsAreThoseOfTheAdapters) {
     const std::int64_t saved_elems = whole.trained_elems - run->trained_elems;
     EXPECT_EQ(whole.memory.peak[MemoryCategory::kOptimizer] - run->memory.peak[MemoryCategory::kOptimizer],
               2 * 4 * saved_elems);  // two moments in fp32
-    // Of 4 micro-batches: at most three sums of a binary counter, and a few numbers.
+    // With 4 micro-batches: at most three sums of a binary counter, and a few numbers.
     EXPECT_LE(run->memory.peak[MemoryCategory::kGradients], 3 * 4 * run->trained_elems + 8192);
   }
 }

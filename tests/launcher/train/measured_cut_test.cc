@@ -18,7 +18,7 @@
 namespace trireme {
 namespace {
 
-/// As parallel.pipeline_cut lists it.
+/// Parses a list as in parallel.pipeline_cut.
 StageMap cut_at(const std::string& list, int num_units, int pipeline) {
   const auto listed = from_word<PipelineCut>(list).firsts;
   return StageMap::given({.num_units = num_units, .pipeline = pipeline}, {listed.begin(), listed.end()});
@@ -34,7 +34,7 @@ JobConfig synthetic_job() {
   return resolve(config);
 }
 
-// Blocks of 3 ms around an embedding of 1 ms and a head of 12.
+// Blocks of 3 ms between an embedding of 1 ms and a head of 12 ms.
 BlockProfile heavy_head(const JobConfig& config) {
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
   for (BlockTime& time : profile.blocks) time.forward_ms = 1, time.backward_ms = 2;
@@ -58,7 +58,7 @@ TEST(MeasuredCut, MakesTheSlowestStageQuick) {
   EXPECT_EQ(to_word(measured_cut(config, profile, {.num_ranks = 3})), "3, 5");  // 7, 6 and 12 ms
 }
 
-// The slowest stage of each cut into three, and the bytes of its largest rank, by prediction.
+// For each cut into three: the slowest stage, and the predicted bytes of its largest rank.
 struct CutFigures {
   std::string cut;
   double slowest_ms;
@@ -84,8 +84,7 @@ std::vector<CutFigures> all_cuts_into_three(JobConfig config, const BlockProfile
   return all;
 }
 
-// Under every limit that makes a difference: no cut that fits is faster, and one that fits is found if there
-// is any.
+// Under every relevant limit: no fitting cut is faster, and a fitting cut is found if there is any.
 TEST(MeasuredCut, IsTheQuickestThatFits) {
   for (const int recompute : {0, 2}) {
     JobConfig config = synthetic_job();
@@ -108,7 +107,7 @@ TEST(MeasuredCut, IsTheQuickestThatFits) {
         }
       }
     }
-    EXPECT_GT(chosen.size(), 1u);  // the limits matter
+    EXPECT_GT(chosen.size(), 1u);  // the limits have an effect
     const std::int64_t too_little = std::ranges::min(all, {}, &CutFigures::peak_bytes).peak_bytes - 1;
     const auto bytes_of = [&](std::int64_t limit) {
       const std::string cut = to_word(measured_cut(config, profile, {.num_ranks = 3, .limit_bytes = limit}));
@@ -118,18 +117,18 @@ TEST(MeasuredCut, IsTheQuickestThatFits) {
   }
 }
 
-/// Bytes of the largest of two ranks with a cut.
+/// Bytes of the largest of two ranks for a cut.
 std::int64_t peak_of(JobConfig job, const std::string& cut) {
   job.parallel.pipeline_cut = from_word<PipelineCut>(cut);
   return predict_largest_step(build_blocks(job.model), cut_engine_options(job), sample_spec(job), 2)
       .memory.peak_total;
 }
 
-// A cut of two chunks a rank that needs less memory is taken where the fastest does not fit.
+// If the fastest cut does not fit, a cut of two chunks per rank with less memory is chosen.
 TEST(MeasuredCut, FitsWithSeveralChunks) {
   JobConfig config = synthetic_job();
   config.model.layers = 8;
-  config.model.vocab = 2048;  // a head that is much larger than it is slow
+  config.model.vocab = 2048;  // a head that is larger than it is slow
   config.parallel.layout.schedule = PipelineSchedule::kInterleaved;
   config.parallel.layout.chunks = 2;
   BlockProfile profile = measure_profile(config, {DeviceType::kCpu, 0}, 1);
@@ -140,7 +139,7 @@ TEST(MeasuredCut, FitsWithSeveralChunks) {
   EXPECT_LT(peak_of(config, fitting), peak_of(config, quickest)) << quickest << " and " << fitting;
 }
 
-// Chunks of a rank share its memory: against all 35 cuts.
+// Chunks of a rank share its memory: compares with all 35 cuts.
 TEST(MeasuredCut, IsTheQuickestThatFitsOfAllCutsIntoChunks) {
   JobConfig config = synthetic_job();
   config.model.layers = 6;
@@ -192,7 +191,7 @@ TEST(MeasuredCut, NamesTheClosestCutWhereNoneFits) {
   }
 }
 
-// Whatever cut fits, it is found: the limit is what the smallest of all cuts needs.
+// A fitting cut is always found: the limit is the memory of the smallest of all cuts.
 TEST(MeasuredCut, OfChunksFitsATenthAboveTheLeastOfAllCuts) {
   JobConfig config = synthetic_job();
   config.model.layers = 6;

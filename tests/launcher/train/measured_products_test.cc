@@ -58,7 +58,7 @@ TEST(MeasuredProducts, EveryDamageIsOneError) {
   EXPECT_THAT(refusal(text.substr(0, text.size() / 2)), HasSubstr("products.json is damaged"));
   EXPECT_THAT(refusal("[]"), HasSubstr("products.json is damaged"));
   EXPECT_THAT(refusal("{\"checksum\": 3}"), HasSubstr("products.json is damaged"));
-  // A changed digit.
+  // Change single digits.
   for (std::size_t at = 0; at < text.size(); at += 7) {
     if (text[at] < '0' || text[at] > '8') continue;
     std::string damaged = text;

@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// State outweighs activations: 0.6 MiB of parameters.
+// State exceeds activations: 0.6 MiB of parameters.
 JobConfig synthetic_job() {
   JobConfig config;
   config.data.kind = DataKind::kSynthetic;
@@ -65,7 +65,7 @@ TEST(MemoryFit, LargerZeroComesFirst) {
 }
 
 TEST(MemoryFit, ThenRecomputeThenTheMicroBatchThenMoreRanks) {
-  // Here activations outweigh the state.
+  // Here activations exceed the state.
   const auto with = [](std::int64_t zero, std::int64_t recompute, std::int64_t micro_batch) {
     JobConfig config = trireme::with(zero, recompute, micro_batch);
     config.model.hidden = 32;
@@ -99,7 +99,7 @@ TEST(MemoryFit, TextNamesMomentCategoriesLimitAndRemedy) {
   EXPECT_THAT(text, HasSubstr("with parallel.zero = 2 it fits, in"));
 }
 
-// Of a deep model, segments of one block keep more inputs than they save.
+// In a deep model, segments of one block keep more inputs than they save.
 TEST(MemoryFit, LongerSegmentsMayBeTheOnlyRemedy) {
   JobConfig config = synthetic_job();
   config.model = {.layers = 96, .hidden = 32, .heads = 2, .vocab = 61, .seq_len = 1024};
@@ -117,7 +117,7 @@ TEST(MemoryFit, LongerSegmentsMayBeTheOnlyRemedy) {
   EXPECT_THAT(found.remedy->changes, ElementsAre(Change{Field::kRecomputeEvery, 2}));
 }
 
-// Rank 1 of two begins with an odd micro-batch: it keeps more partial sums than rank 0.
+// Rank 1 of two begins with an odd micro-batch and keeps more partial sums than rank 0.
 TEST(MemoryFit, RemediesHoldForEveryRank) {
   JobConfig config = synthetic_job();
   config.train = {.global_batch = 9, .micro_batch = 1};
@@ -137,7 +137,7 @@ TEST(MemoryFit, RemediesHoldForEveryRank) {
 
 TEST(MemoryFit, ALimitTooSmallForABlockNamesIt) {
   JobConfig config = synthetic_job();
-  config.model.vocab = 4096;  // logits: the head needs most by far
+  config.model.vocab = 4096;  // logits: the head needs the most memory by far
   const JobFit found = fit(config, 2, 200 << 10);
   EXPECT_FALSE(found.remedy);
   ASSERT_TRUE(found.smallest);
@@ -147,7 +147,7 @@ TEST(MemoryFit, ALimitTooSmallForABlockNamesIt) {
   EXPECT_THAT(to_text(found), Not(HasSubstr("it fits")));
 }
 
-// A refusal names the memory that would fit: the peak of the layout, not of the moment of its largest
+// A refusal names the memory that would fit: the peak of the whole layout, not at the time of its largest
 // block.
 TEST(MemoryFit, WhereNothingFitsTheNeedIsThatOfTheWholeLayout) {
   JobConfig config = synthetic_job();
@@ -167,7 +167,7 @@ TEST(MemoryFit, WhereNothingFitsTheNeedIsThatOfTheWholeLayout) {
   EXPECT_TRUE(enough.fits() || enough.remedy);
 }
 
-// The limit of the plan is the limit of the allocator: what is predicted trains, a byte less does not.
+// The plan's limit is the allocator's limit: the predicted size trains, one byte less does not.
 TEST(MemoryFit, TheAllocatorEnforcesTheLimit) {
   const JobConfig config = synthetic_job();
   const auto blocks = build_blocks(config.model);
@@ -200,7 +200,7 @@ TEST(MemoryFit, RanksOfAMachineShareIt) {
   EXPECT_EQ(memory_limit(config, cpu, 2).source, "parallel.memory_limit");
 }
 
-// The limit of a rank is its part of the machine: further ranks there would make it smaller.
+// The limit of a rank is its share of the machine: more ranks on it would lower the limit.
 TEST(MemoryFit, MoreRanksWantMoreMachines) {
   JobFit fit;
   fit.limit_bytes = 1 << 20;

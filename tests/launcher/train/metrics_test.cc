@@ -38,7 +38,7 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& path) {
   return steps;
 }
 
-// The run before wrote it and died before the checkpoint knew.
+// The previous run wrote the line and died before the checkpoint had its loss.
 TEST(Metrics, AnEvaluationThatIsMadeAgainHasOneLine) {
   const testing::TemporaryFolder scratch;
   const auto path = scratch / "metrics.jsonl";
@@ -120,7 +120,7 @@ TEST(Metrics, ALineAStep) {
   {
     MetricsWriter writer({.path = path});
     writer.write_step(metrics);
-    // Readable before the writer is gone.
+    // The line is readable while the writer is open.
     EXPECT_EQ(read_lines(path).size(), 1u);
     writer.write_eval(3, {.loss = 1.5});
     writer.write_eval(4, {.loss = 1.25, .of_averages = true});
@@ -135,7 +135,7 @@ TEST(Metrics, ALineAStep) {
         "comm_wait_ms", "comm_bytes", "peak_bytes", "peak_rank", "memory"}) {
     EXPECT_TRUE(line.contains(key)) << key;
   }
-  // What is not known is left out.
+  // Unknown values are left out.
   for (const char* key : {"state_hash", "phase_s", "mfu", "flops_per_s", "slowest_rank", "rank_step_ms"}) {
     EXPECT_FALSE(line.contains(key)) << key;
   }
@@ -178,7 +178,7 @@ TEST(Metrics, ResumeDropsATornLine) {
   std::ofstream(path, std::ios::app) << R"({"step":3,"lo)";
   write_steps(path, 3, 4);
   EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2, 4));
-  // Whole as JSON, but without its line end: written again as well.
+  // Valid JSON but without a newline: written again as well.
   std::ofstream(path, std::ios::app) << R"({"step":5})";
   write_steps(path, 5, 6);
   EXPECT_THAT(steps_in(path), ::testing::ElementsAre(1, 2, 4, 6));
@@ -208,7 +208,7 @@ TEST(Metrics, ALinkIsRefusedAndItsTargetStays) {
   EXPECT_EQ(testing::read_file(scratch / "precious"), "text");
 }
 
-// A limit of sizes stops a write as a full disk does.
+// A file size limit makes a write fail like a full disk.
 TEST(Metrics, AFileThatCannotGrowFails) {
   const testing::TemporaryFolder scratch;
   MetricsWriter writer({.path = scratch / "metrics.jsonl"});

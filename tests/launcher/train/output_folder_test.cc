@@ -17,7 +17,7 @@ TEST(OutputFolder, IsMadeAndLeftEmpty) {
   const OutputFolder out = prepare_output_folder(scratch / "a" / "b");
   EXPECT_TRUE(std::filesystem::is_directory(out.root));
   EXPECT_TRUE(std::filesystem::is_empty(out.root));
-  EXPECT_EQ(prepare_output_folder(out.root).root, out.root);  // there already
+  EXPECT_EQ(prepare_output_folder(out.root).root, out.root);  // it exists already
   EXPECT_EQ(out.config(), scratch / "a/b/config.toml");
 }
 
@@ -41,7 +41,7 @@ TEST(OutputFolder, ReadOnlyFolderIsRefused) {
   EXPECT_THAT(error_message([&] { prepare_output_folder(folder); }), HasSubstr("Permission denied"));
 }
 
-// Nothing can be created in /proc, whoever asks.
+// No user can create files in /proc.
 TEST(OutputFolder, UnwritableFileSystemIsRefused) {
   if (!std::filesystem::is_directory("/proc/self")) GTEST_SKIP() << "no /proc on this system";
   EXPECT_THAT(error_message([] { prepare_output_folder("/proc/self"); }),

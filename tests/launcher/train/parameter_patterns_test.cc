@@ -1,5 +1,5 @@
-// Keys that name parameters by patterns: read, written, given to the engine, and refused with the nearest
-// name.
+// Keys that select parameters by patterns: parsed, written, passed to the engine, and refused with the
+// nearest name.
 #include "launcher/train/parameter_patterns.h"
 
 #include <gmock/gmock.h>

@@ -35,7 +35,7 @@ TEST(Progress, PhasesAndTheSlowestRankAtWill) {
   metrics.step_ms = 200;
   const StepPhases measured{
       .forward_s = 0.05, .backward_s = 0.1, .exchange_s = 0.03, .optimizer_s = 0.01, .waited_s = 0.02};
-  metrics.phases = phases_of_step(measured, 0.01, 0, 7);  // a checkpoint is no part of the step
+  metrics.phases = phases_of_step(measured, 0.01, 0, 7);  // a checkpoint is not part of the step
   metrics.rank_times = RankTimes({10, 11, 12.5, 10});
   EXPECT_EQ(describe_phases(metrics), "data 5 % fwd 25 % bwd 50 % comm 15 % opt 5 %, rank 2 +2.50 ms");
   for (const bool shown : {false, true}) {
@@ -44,7 +44,7 @@ TEST(Progress, PhasesAndTheSlowestRankAtWill) {
     progress.step(metrics, kStart + seconds(1));
     EXPECT_EQ(out.str().find("fwd 25 %") != std::string::npos, shown) << out.str();
   }
-  // Of a recorded step little is known.
+  // Most phases of a recorded step are unknown.
   metrics.phases = phases_of_step({}, 0.01, 0, 0);
   metrics.rank_times = {};
   EXPECT_EQ(describe_phases(metrics), "data 5 %");
@@ -61,14 +61,14 @@ TEST(Progress, TerminalLineIsRefreshed) {
   std::ostringstream out;
   Progress progress(out, {.num_steps = 1000, .terminal = true}, kStart);
   progress.step(at_step(1), kStart);
-  progress.step(at_step(2), kStart + milliseconds(1));  // too soon to be shown
+  progress.step(at_step(2), kStart + milliseconds(1));  // too soon after the last refresh
   StepMetrics skipped = at_step(3);
   skipped.skipped = true;
   progress.step(skipped, kStart + milliseconds(200));
   progress.step(at_step(4), kStart + milliseconds(400));
   EXPECT_EQ(out.str().find('\n'), std::string::npos);
   EXPECT_EQ(out.str().find("step 2/"), std::string::npos);
-  // The shorter line wipes out the longer one.
+  // The shorter line overwrites the longer one completely.
   const std::string text = out.str();
   const auto third = text.find("\rstep 3/"), fourth = text.find("\rstep 4/");
   ASSERT_NE(third, std::string::npos);

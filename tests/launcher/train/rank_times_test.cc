@@ -11,7 +11,7 @@ TEST(RankTimes, TheSlowestIsAboveTheMedianOfTheOthers) {
   EXPECT_EQ(four.excess_ms(), 19.5);
   const RankTimes three({10, 14, 13});
   EXPECT_EQ(three.slowest(), 1);
-  EXPECT_EQ(three.excess_ms(), 2.5);  // of 10 and 13 the mean
+  EXPECT_EQ(three.excess_ms(), 2.5);  // above 11.5, the mean of 10 and 13
   const RankTimes two({7.0001, 7.5});
   EXPECT_EQ(two.busy_ms(), (std::vector<double>{7, 7.5}));
   EXPECT_EQ(two.excess_ms(), 0.5);

@@ -99,7 +99,7 @@ TEST_F(RunCheckpoint, ATokenizerIsWrittenFromItsCheckedBytes) {
   EXPECT_EQ(testing::read_file(folder_ / "tokenizer.model"), "model");
 }
 
-// The limit of an evaluation that follows has no room for the file system of rank 0.
+// The limit of the following evaluation must not include rank 0's file system.
 TEST(RunCheckpointOfRanks, NobodyReturnsBeforeItIsInPlace) {
   const testing::TemporaryFolder folder;
   run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
@@ -140,7 +140,8 @@ TEST_F(RunCheckpoint, OlderOnesKnowLessOfTheirData) {
   EXPECT_TRUE(state.data.class_names.empty());
   EXPECT_FALSE(state.evaluation_due);
   EXPECT_FALSE(state.spikes);
-  // All data agrees with it, and its place follows from its job; its tokenizer is the file beside.
+  // It is compatible with any data; its position follows from its job, and its tokenizer is the file beside
+  // it.
   EXPECT_TRUE(state.data.is_of_older_build());
   EXPECT_EQ(state.data.samples, 8 * state.config.train.global_batch);
   EXPECT_EQ(state.data.tokenizer.kind, "sentencepiece");

@@ -43,7 +43,7 @@ TEST_F(RunLogTest, SummaryOfARun) {
   EXPECT_EQ(summary()["peak_bytes"], 900);
   EXPECT_EQ(summary()["peak_rank"], 3);
   EXPECT_EQ(summary()["memory"]["batch"], 70);
-  // The first step fills caches and does not count.
+  // The first step fills caches and is not counted.
   EXPECT_DOUBLE_EQ(summary()["step_ms"].get<double>(), 10.0);
   EXPECT_DOUBLE_EQ(summary()["tokens_per_s"].get<double>(), 1000.0);
 }

@@ -77,7 +77,7 @@ TEST(SkippedSteps, WithAScaleTooManyInARowDo) {
   }
 }
 
-// Beyond a scale of 1 it may be the scale alone that makes gradients overflow.
+// At a scale above 1, the scale alone may cause the overflow.
 TEST(SkippedSteps, TheNetworkIsBlamedForWhatItDoesOnItsOwn) {
   PrecisionSection precision = section("fp16");
   precision.scale_init = 5e11;
@@ -108,7 +108,7 @@ TEST(SkippedSteps, OrAScaleBelowItsFloor) {
   EXPECT_EQ(reason_to_stop(skipped(32), precision), "");
   EXPECT_THAT(reason_to_stop(skipped(16), precision),
               HasSubstr("falls from 16 below precision.min_scale = 16"));
-  precision.loss_scale = {.kind = LossScaleConfig::Kind::kStatic, .scale = 8};  // a fixed one has no floor
+  precision.loss_scale = {.kind = LossScaleConfig::Kind::kStatic, .scale = 8};  // a fixed scale has no floor
   EXPECT_EQ(reason_to_stop(skipped(8), precision), "");
 }
 

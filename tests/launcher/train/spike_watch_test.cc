@@ -1,4 +1,4 @@
-// What a spike is, and what a run does about one.
+// Detection of spikes, and a run's reaction.
 #include "launcher/train/spike_watch.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Around 3 and around 2, as training has them, for the step of this number.
+/// Typical values around 3 and 2 at a step.
 double loss_at(std::int64_t step) {
   return 3.0 + 0.1 * std::sin(static_cast<double>(step) * 1.7);
 }
@@ -35,7 +35,7 @@ TEST(SpikeDetector, NamesTheValueWhereASpikeBeginsAndNotWhereItGoesOn) {
   const auto spike = detector.add(loss_at(step), 85.125);
   ASSERT_TRUE(spike);
   EXPECT_THAT(*spike, HasSubstr("the gradient norm is 85.125; of the last 40 steps the median is "));
-  EXPECT_FALSE(detector.add(7.0, 90.0));  // it goes on, in the loss, too
+  EXPECT_FALSE(detector.add(7.0, 90.0));  // the same spike continues, now also in the loss
   EXPECT_FALSE(detector.add(loss_at(step), norm_at(step)));
   EXPECT_THAT(*detector.add(7.0, norm_at(step)), HasSubstr("the loss is 7; of the last 43 steps"));
 }
@@ -67,7 +67,7 @@ class SpikeWatchTest : public ::testing::Test {
             .loss = static_cast<float>(loss_at(number)),
             .grad_norm = spikes ? 1e3f : static_cast<float>(norm_at(number))};
   }
-  /// After steps up to `last`, as a checkpoint gives it back.
+  /// The state after steps up to `last`, as saved in a checkpoint.
   static SpikeState state_after(std::int64_t last) {
     SpikeWatch watch(OnSpike::kIgnore, *LocalWorld(1).communicator(0), "", {});
     for (std::int64_t s = 1; s <= last; ++s) watch.look(step(s));
@@ -106,10 +106,10 @@ TEST_F(SpikeWatchTest, ARollbackIsDoneOnceAndThenPassedWithAWarning) {
   EXPECT_TRUE(passed.came_again);
   EXPECT_FALSE(passed.rolls_back);
   again.look(step(32));
-  EXPECT_FALSE(again.look(step(33, true)).rolls_back);  // soon after one that came again
+  EXPECT_FALSE(again.look(step(33, true)).rolls_back);  // shortly after a spike that recurred
   for (std::int64_t s = 34; s < 100; ++s) again.look(step(s));
   EXPECT_TRUE(again.look(step(100, true)).rolls_back);
-  // A line that a dying run left unfinished counts for nothing; other damage is named.
+  // An unfinished last line of a run that died is ignored; other damage is an error.
   std::ofstream(rollbacks_, std::ios::app) << "{\"st";
   EXPECT_THAT(watch(OnSpike::kRollback).rolled_back(), ElementsAre(31));
   std::ofstream(rollbacks_, std::ios::app) << "\n{\"step\":40}\n";
@@ -150,25 +150,25 @@ TEST_F(SpikeWatchTest, LeavesASpikeOutAndTakesItWhereManyInARowWere) {
   for (int i = 0; i < SpikeWatch::kMostLeftOut; ++i) {
     const auto [result, finding] = play(true);
     EXPECT_TRUE(result.skipped && finding.left_out);
-    // What is left out teaches nothing.
+    // Left-out steps do not change the statistics.
     EXPECT_THAT(finding.text, HasSubstr(fmt::format(
                                   "step {}: the gradient norm is 1000; of the last 30 steps", result.step)));
   }
   const auto [taken, finding] = play(true);
   EXPECT_FALSE(taken.skipped);
   EXPECT_TRUE(finding.is_taken);
-  EXPECT_FALSE(play(true).first.skipped);  // it goes on
+  EXPECT_FALSE(play(true).first.skipped);  // the same spike continues
   EXPECT_FALSE(play(false).first.skipped);
-  EXPECT_TRUE(play(true).first.skipped);  // another one
+  EXPECT_TRUE(play(true).first.skipped);  // another spike
   EXPECT_FALSE(this->watch(OnSpike::kWarn).leaves_out(3, 1e3));
-  EXPECT_FALSE(watch.leaves_out(std::nan(""), 1e3));  // skipped as it is
+  EXPECT_FALSE(watch.leaves_out(std::nan(""), 1e3));  // skipped anyway
 }
 
 TEST_F(SpikeWatchTest, ARunThatGoesOnLeavesOutTheSameSteps) {
   const auto spikes = [](std::int64_t s) { return s == 40 || s == 90 || (s > 150 && s < 175) || s == 200; };
   SpikeWatch whole = watch(OnSpike::kSkip, {});
   std::vector<StepResult> results;
-  std::vector<SpikeState> states = {saved(whole)};  // by the steps done
+  std::vector<SpikeState> states = {saved(whole)};  // by number of finished steps
   for (std::int64_t s = 1; s <= 230; ++s) {
     results.push_back(step(s, spikes(s)));
     results.back().skipped = whole.leaves_out(results.back().loss, results.back().grad_norm);
@@ -203,7 +203,7 @@ TEST_F(SpikeWatchTest, ARunThatGoesOnDecidesAsOneThatWasNotInterrupted) {
   }
 }
 
-// Soon after a spike that came again, another one is passed: after a restart, too.
+// Shortly after a spike that recurred, another one is accepted, also after a restart.
 TEST_F(SpikeWatchTest, ARunThatGoesOnStaysCalm) {
   watch(OnSpike::kRollback).remember(step(31, true));
   SpikeWatch before = watch(OnSpike::kRollback);

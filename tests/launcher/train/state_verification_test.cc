@@ -1,4 +1,4 @@
-// checkpoint.verify_every: a bit that flips while training goes on is found within K steps, with its rank.
+// checkpoint.verify_every: a bit flipped during training is found within K steps, with its rank.
 #include "launcher/train/state_verification.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ void step(Engine& engine) {
               kBatch * config().seq_len, 1e-3);
 }
 
-// As the trainer does after a step. The text of what is found.
+// The trainer's check after a step. Returns the error message.
 std::string look(const Engine& engine, StateVerification& verification) {
   const std::int64_t step = engine.steps_done();
   const auto checks = engine.communicator().all_gather_value(verification.look(step));

@@ -14,13 +14,13 @@
 namespace trireme {
 namespace {
 
-// To the process, as from outside: the listener takes it.
+// Sends to the process, as from outside; the listener thread receives it.
 void send(int signal) {
   kill(getpid(), signal);
 }
 
 void wait_for(const StopRequest& stop) {
-  while (!stop.requested()) std::this_thread::yield();  // without end means: the test's time limit
+  while (!stop.requested()) std::this_thread::yield();  // ended by the test's time limit if it never stops
 }
 
 TEST(StopRequest, SignalsAreRemembered) {
@@ -45,7 +45,7 @@ TEST(StopRequest, FormerHandlersComeBack) {
   EXPECT_EQ(after.sa_handler, before.sa_handler);
 }
 
-// Products interrupted thousands of times come out with the same bits.
+// Products that are interrupted thousands of times still have the same bits.
 TEST(StopRequest, SignalsDoNotDisturbComputation) {
   const StopRequest stop;
   const Context ctx = Context::create({}, 1);

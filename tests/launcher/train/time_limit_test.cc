@@ -12,7 +12,7 @@ TEST(TimeLimit, NoneIsNeverUp) {
   EXPECT_FALSE(limit.is_up(Seconds(1e9)));
 }
 
-// Ten minutes, steps of ten seconds: no checkpoint yet, so half a minute is kept for one.
+// Ten minutes, steps of ten seconds. There is no checkpoint yet, so half a minute is reserved for one.
 TEST(TimeLimit, TwoStepsAndACheckpointStillFit) {
   TimeLimit limit(10);
   for (int s = 10; s < 550; s += 10) EXPECT_FALSE(limit.is_up(Seconds(s))) << s;
@@ -30,9 +30,9 @@ TEST(TimeLimit, ASlowCheckpointIsRemembered) {
 TEST(TimeLimit, ASlowStepIsRemembered) {
   TimeLimit limit(10);
   limit.saved(Seconds(1));
-  EXPECT_FALSE(limit.is_up(Seconds(190)));  // that one took as long
+  EXPECT_FALSE(limit.is_up(Seconds(190)));  // the last step took this long
   EXPECT_FALSE(limit.is_up(Seconds(217)));
-  EXPECT_TRUE(limit.is_up(Seconds(218)));  // another two, and two checkpoints, would end at 600
+  EXPECT_TRUE(limit.is_up(Seconds(218)));  // two more steps and two checkpoints would end at 600
 }
 
 TEST(TimeLimit, ALongLimitKeepsAMinuteAtMost) {

@@ -1,4 +1,4 @@
-// What ranks say to each other in a training step: the plan's collectives and one exchange of plain values.
+// Communication in a training step: the plan's collectives and one exchange of plain values.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace trireme {
 namespace {
 
-/// Calls by kind, of a rank's communicator and of all that were split from it.
+/// Calls by kind, for a rank's communicator and all communicators split from it.
 struct Calls {
   std::array<std::int64_t, kNumCallKinds> num{}, sent_bytes{};
 
@@ -117,7 +117,7 @@ std::vector<Calls> calls_of_run(JobConfig config, std::int64_t steps) {
 
 class TrainerExchange : public ::testing::TestWithParam<std::pair<int, int>> {};
 
-// Runs that differ by a step differ by its calls.
+// Two runs that differ by one step differ by that step's calls.
 TEST_P(TrainerExchange, AStepMakesThePlansCallsAndOneOfPlainValues) {
   const JobConfig config = job(GetParam().first, GetParam().second);
   const std::vector<Calls> three = calls_of_run(config, 3), four = calls_of_run(config, 4);

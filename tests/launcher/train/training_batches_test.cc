@@ -7,7 +7,7 @@
 namespace trireme {
 namespace {
 
-/// Samples whose first target is their own index.
+/// Samples whose first target is their index.
 class CountedSamples final : public Dataset {
  public:
   std::int64_t num_samples() const override { return 1000; }
@@ -28,7 +28,7 @@ TEST(TrainingBatches, EachRankGetsItsRunOfEveryStep) {
                              .batch = layout,
                              .data_rank = rank,
                              .first_step = 4,
-                             .first_sample = 31,  // after steps of other batches
+                             .first_sample = 31,  // after steps with other batch sizes
                              .num_steps = 7});
     const BatchSource source = batches.source();
     for (std::int64_t step = 4; step < 7; ++step) {
