@@ -21,7 +21,7 @@ double peak_flops(const ClusterDevice& device, const std::string& dtype) {
   std::string known;
   for (const auto& [name, tflops] : device.peak_tflops) known += (known.empty() ? "" : ", ") + name;
   throw ClusterError(ErrorCode::kInvalidInput, "precision {}: devices.{}.peak_tflops has {} only", dtype,
-              device.name, known);
+                     device.name, known);
 }
 
 }  // namespace
