@@ -57,11 +57,12 @@ void AttemptEnd::announce(const RunRecord& failure) {
 }
 
 // The supervisor's own verdict wins, then a recorded failure with a known culprit, then the first failure
-// announced.
+// announced, then a doubtful one.
 std::optional<RunRecord> AttemptEnd::failure() const {
   if (announced_ && (announced_->reporter < 0 || announced_->has_culprit())) return announced_;
   const auto recorded = records_.failure();
-  return recorded && (!announced_ || recorded->has_culprit()) ? recorded : announced_;
+  if (recorded && (!announced_ || recorded->has_culprit())) return recorded;
+  return announced_ ? announced_ : records_.doubtful_failure();
 }
 
 void AttemptEnd::note_resume() {

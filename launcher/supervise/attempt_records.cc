@@ -45,14 +45,29 @@ bool AttemptRecords::take(std::string_view line) {
   return true;
 }
 
+bool AttemptRecords::is_doubtful(const RunRecord& record) const {
+  return record.blames_silent_host() && record.reporter_host != here_ &&
+         std::ranges::count(rank_hosts(), here_) > 0;
+}
+
 std::optional<RunRecord> AttemptRecords::failure() const {
   std::optional<RunRecord> found;
   const auto goes_before = [](const RunRecord& a, const RunRecord& b) {
     return a.has_culprit() != b.has_culprit() ? a.has_culprit() : a.time_ns < b.time_ns;
   };
   for (const RunRecord& record : records_) {
-    if (record.is_failure() && (!found || goes_before(record, *found))) found = record;
+    if (!record.is_failure() || is_doubtful(record)) continue;
+    if (!found || goes_before(record, *found)) found = record;
   }
+  return found;
+}
+
+std::optional<RunRecord> AttemptRecords::doubtful_failure() const {
+  std::optional<RunRecord> found;
+  for (const RunRecord& record : records_) {
+    if (is_doubtful(record) && (!found || record.time_ns < found->time_ns)) found = record;
+  }
+  if (found) found->facts.host.clear();
   return found;
 }
 

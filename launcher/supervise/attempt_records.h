@@ -17,7 +17,7 @@ class AttemptRecords {
  public:
   /// `tag`: the attempt's tag, see job_process.h.
   AttemptRecords(const std::filesystem::path& out, const std::string& tag)
-      : folders_(record_folders(out, tag)) {}
+      : folders_(record_folders(out, tag)), here_(supervisor_host(tag)) {}
 
   /// Reads new files; lists two folders.
   void look();
@@ -25,8 +25,12 @@ class AttemptRecords {
   bool take(std::string_view line);
   void add(RunRecord record) { records_.push_back(std::move(record)); }
 
-  /// The earliest failure with a culprit, else the earliest failure; null if there is none.
+  /// The earliest failure with a culprit, else the earliest failure; null if there is none. Leaves out
+  /// the record of a rank on another host that calls a host silent if ranks of this host ran too: the other
+  /// host may be the one that is cut off.
   std::optional<RunRecord> failure() const;
+  /// The earliest record that failure() leaves out, without its culprit; null if there is none.
+  std::optional<RunRecord> doubtful_failure() const;
   /// The record of the resume from a checkpoint; null if the job began at step 0.
   std::optional<RunRecord> resumed() const { return first(RunRecord::Event::kResumed); }
   /// Host names by rank; empty if the ranks never joined.
@@ -37,8 +41,10 @@ class AttemptRecords {
 
  private:
   std::optional<RunRecord> first(RunRecord::Event event) const;
+  bool is_doubtful(const RunRecord& record) const;
 
   const RecordFolders folders_;
+  const std::string here_;
   std::set<std::filesystem::path> known_;
   std::vector<RunRecord> records_;
 };

@@ -80,6 +80,27 @@ TEST_F(Records, AreLinesOfTheOutputWhereTheSupervisorIsOnAnotherHost) {
   EXPECT_FALSE(records.take("step 3/9  loss 4.1"));
 }
 
+TEST_F(Records, OfAHostThatMayBeCutOffBlameNobody) {
+  AttemptRecords records(out_, kTag);
+  const auto silent = [](const std::string& host, const std::string& reporter, std::int64_t time_ns) {
+    RunRecord record =
+        record_of(RunRecord::Event::kVerdict, Error(ErrorCode::kCommunication, "it is silent"));
+    record.facts.host = host, record.reporter_host = reporter, record.time_ns = time_ns;
+    return record;
+  };
+  records.add(silent("10.0.0.1", "node2", 1));
+  EXPECT_EQ(records.failure()->facts.host, "10.0.0.1") << "no rank is known to run here";
+  RunRecord started;
+  started.event = RunRecord::Event::kStarted, started.hosts = {"node1", "node2"};
+  records.add(started);
+  EXPECT_FALSE(records.failure());
+  ASSERT_TRUE(records.doubtful_failure());
+  EXPECT_EQ(records.doubtful_failure()->facts.host, "");
+  records.add(silent("10.0.0.2", "node1", 2));
+  EXPECT_EQ(records.failure()->facts.host, "10.0.0.2")
+      << "a rank beside the supervisor reaches as much as it";
+}
+
 TEST_F(Records, OfAJobThatNobodySupervisesAreWrittenOnceItHasItsOutputFolder) {
   const fs::path records = out_ / "records";
   RecordWriter rank = writer("node1", "");
