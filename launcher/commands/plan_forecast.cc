@@ -8,6 +8,7 @@
 
 #include "launcher/commands/number_range.h"
 #include "launcher/commands/output_file.h"
+#include "launcher/keys/job_file.h"
 #include "launcher/report/affordable_ranks.h"
 #include "launcher/report/cost_report.h"
 #include "launcher/report/layouts_report.h"

@@ -11,9 +11,10 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/config/config.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/job_file.h"
 #include "launcher/supervise/host_list.h"
 #include "launcher/supervise/supervisor.h"
-#include "launcher/train/build.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 

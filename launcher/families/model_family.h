@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "launcher/config/config.h"
-#include "launcher/train/data_module.h"
+#include "launcher/data/data_module.h"
 #include "runtime/block.h"
 #include "runtime/checkpoint/hf_config.h"
 #include "runtime/checkpoint/hf_model.h"

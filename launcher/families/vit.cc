@@ -1,10 +1,10 @@
 // Vision transformers.
 #include "models/vit.h"
 
+#include "launcher/data/image_data.h"
 #include "launcher/families/image_model.h"
 #include "launcher/families/model_family.h"
 #include "launcher/families/tensor_chunks.h"
-#include "launcher/train/image_data.h"
 #include "models/vit_hf.h"
 #include "runtime/base/error.h"
 

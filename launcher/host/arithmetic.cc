@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/backend.h"
-#include "launcher/build_info.h"
+#include "launcher/host/agreement.h"
+#include "launcher/host/build_info.h"
 #include "launcher/host/machine.h"
-#include "launcher/train/agreement.h"
 #include "parallel/comm/nccl.h"
 #include "parallel/plan/plan_text.h"
 

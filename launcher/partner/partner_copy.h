@@ -24,7 +24,7 @@
 
 #include "launcher/partner/partner_folder.h"
 #include "launcher/partner/partner_places.h"
-#include "launcher/train/run_state.h"
+#include "launcher/state/run_state.h"
 #include "parallel/run/snapshot_files.h"
 
 namespace trireme {

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/machine.h"
 #include "launcher/partner/borrowed_tensor.h"
-#include "launcher/train/agreement.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/writer_mark.h"
 

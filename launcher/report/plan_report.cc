@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "launcher/host/device.h"
+#include "launcher/job/accumulation.h"
+#include "launcher/job/build.h"
 #include "launcher/report/placement.h"
-#include "launcher/train/accumulation.h"
-#include "launcher/train/build.h"
 #include "parallel/foresee/accumulation_choice.h"
-#include "parallel/foresee/block_work.h"
+#include "parallel/layout/block_work.h"
 #include "parallel/foresee/plan_simulate.h"
 #include "runtime/base/error.h"
 

@@ -24,7 +24,7 @@
 #include <string>
 #include <thread>
 
-#include "launcher/train/run_checkpoint.h"
+#include "launcher/state/run_checkpoint.h"
 #include "parallel/run/snapshot_files.h"
 
 namespace trireme {

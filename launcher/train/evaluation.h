@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "launcher/config/config.h"
-#include "launcher/train/metrics.h"
+#include "launcher/observe/metrics.h"
 #include "parallel/run/engine.h"
 
 namespace trireme {

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "launcher/train/agreement.h"
-#include "launcher/train/data_check.h"
-#include "launcher/train/image_data.h"
+#include "launcher/data/data_check.h"
+#include "launcher/data/image_data.h"
+#include "launcher/host/agreement.h"
 #include "launcher/train/run_start.h"
 #include "launcher/train/weights_record.h"
 #include "runtime/base/log.h"

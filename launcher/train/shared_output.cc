@@ -1,7 +1,7 @@
 #include "launcher/train/shared_output.h"
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/machine.h"
-#include "launcher/train/agreement.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/checkpoint/pending_folder.h"
 #include "runtime/checkpoint/writer_mark.h"

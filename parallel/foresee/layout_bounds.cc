@@ -8,7 +8,7 @@
 #include <span>
 #include <utility>
 
-#include "parallel/foresee/block_work.h"
+#include "parallel/layout/block_work.h"
 #include "parallel/foresee/folded_plan.h"
 #include "parallel/foresee/memory_cut.h"
 #include "parallel/foresee/plan_peaks.h"

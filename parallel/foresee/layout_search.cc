@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "parallel/foresee/block_work.h"
+#include "parallel/layout/block_work.h"
 #include "parallel/foresee/closest_layout.h"
 #include "parallel/foresee/layout_bounds.h"
 #include "parallel/foresee/layout_twins.h"

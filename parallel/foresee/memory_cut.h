@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "parallel/foresee/predict.h"
-#include "parallel/foresee/stage_cut.h"
+#include "parallel/layout/stage_cut.h"
 
 namespace trireme {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "parallel/foresee/block_times.h"
-#include "parallel/foresee/timeline.h"
+#include "parallel/plan/timeline.h"
 #include "parallel/plan/plan.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "parallel/foresee/action_span.h"
+#include "parallel/plan/action_span.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

@@ -13,7 +13,7 @@
 
 #include "models/gpt.h"
 #include "parallel/foresee/plan_simulate.h"
-#include "parallel/foresee/stage_cut.h"
+#include "parallel/layout/stage_cut.h"
 #include "parallel/plan/planner.h"
 #include "runtime/base/error.h"
 #include "runtime/data/synthetic_tokens.h"

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/job/build.h"
 #include "launcher/report/engines_report.h"
-#include "launcher/train/build.h"
 #include "parallel/foresee/product_measure.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
 

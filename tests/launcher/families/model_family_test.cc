@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "launcher/config/config_keys.h"
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/config_keys.h"
 #include "tests/launcher/config/error_matchers.h"
 
 namespace trireme {

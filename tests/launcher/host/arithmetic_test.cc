@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/train/agreement.h"
+#include "launcher/host/agreement.h"
 #include "parallel/comm/local.h"
 
 namespace trireme {
