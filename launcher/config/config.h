@@ -1,7 +1,7 @@
 // A job as `trireme train` and `trireme plan` read it: one struct per section of the TOML file.
 //
 // The structs hold types and defaults. The meaning, unit and allowed values of each key are in one table,
-// config_keys.cc. Parsing, the resolved text and the reference keys.md are generated from it.
+// config_keys.cc. Parsing, the resolved text and the reference follow from it.
 #pragma once
 
 #include <array>

@@ -82,7 +82,7 @@ std::vector<std::string> config_sections();
 /// The value as TOML: "[1, 0.5]". A number is the shortest text that parses to the same bits.
 std::string to_toml(const ConfigValue& value);
 
-/// The reference in keys.md: one Markdown list per section.
+/// The reference that `trireme train --help-keys` prints: one Markdown list per section.
 std::string config_reference();
 
 }  // namespace trireme
