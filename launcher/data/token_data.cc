@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Per pass of synthetic data; its training samples never repeat, in any pass.
-constexpr std::int64_t kSyntheticSamples = 1024;
+constexpr std::int64_t kSyntheticTokenSamples = 1024;
 
 /// The path of the tokens of data.train or data.eval. In a prepared folder, the file for that key.
 fs::path shards_of(const std::string& path, const char* prepared_name) {
@@ -86,7 +86,7 @@ std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* 
 std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
   const std::int64_t vocab = config.model.vocab;
   return std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
-      .num_samples = kSyntheticSamples,
+      .num_samples = kSyntheticTokenSamples,
       .sequence_length = config.model.seq_len,
       .vocab_size = config.model.task == ModelTask::kClassify ? std::min(vocab, config.model.classes) : vocab,
       .seed = static_cast<std::uint64_t>(config.train.seed)});
@@ -154,7 +154,7 @@ void open_training(const JobConfig& config, bool read_whole, JobData& data) {
                                  data.train_fingerprint);
 }
 
-void open_evaluation(const JobConfig& config, bool read_whole, JobData& data) {
+void open_token_evaluation(const JobConfig& config, bool read_whole, JobData& data) {
   data.eval = config.data.kind == DataKind::kDocuments
                   ? open_documents(config, "data.eval", config.data.eval, "eval.bin", read_whole,
                                    data.eval_classes, data.eval_fingerprint)
@@ -165,7 +165,7 @@ void open_evaluation(const JobConfig& config, bool read_whole, JobData& data) {
 JobData open_token_eval_data(const JobConfig& config, bool read_whole) {
   if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_tokens(config)};
   JobData data;
-  open_evaluation(config, read_whole, data);
+  open_token_evaluation(config, read_whole, data);
   return data;
 }
 
@@ -178,7 +178,7 @@ JobData open_token_data(const JobConfig& config, bool read_whole) {
   open_training(config, read_whole, data);
   if (config.data.eval.empty()) return data;
   check_same_tokenizer(config.data);
-  open_evaluation(config, read_whole, data);
+  open_token_evaluation(config, read_whole, data);
   return data;
 }
 
