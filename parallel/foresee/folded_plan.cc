@@ -5,10 +5,10 @@
 
 namespace trireme {
 
-StepPlan fold_plan(const PlannedJob& job) {
+StepPlan fold_plan(const PlannedJob& job, int tensor_places) {
   PlannedJob own = job;
   own.options.planning = Planning::kOwnRank;
-  const int stages = job.options.layout.pipeline, tensor = std::min(job.options.layout.tensor, 2);
+  const int stages = job.options.layout.pipeline, tensor = std::min(job.options.layout.tensor, tensor_places);
   const Mesh all = mesh_of(job.num_ranks, stages, job.options.layout.tensor);
   const Mesh few = mesh_of(stages * tensor, stages, tensor);
   const auto moved = [](const Mesh& from, const Mesh& to, int rank) {

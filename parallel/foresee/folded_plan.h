@@ -11,8 +11,9 @@
 
 namespace trireme {
 
-/// The plan of the ranks with data coordinate 0 and a tensor coordinate below 2, in their own mesh.
-StepPlan fold_plan(const PlannedJob& job);
+/// The plan of the ranks with data coordinate 0 and a tensor coordinate below `tensor_places`, in their own
+/// mesh.
+StepPlan fold_plan(const PlannedJob& job, int tensor_places = 2);
 
 /// The number of the job's ranks that each rank of the folded plan represents.
 std::vector<double> folded_weights(const PlannedJob& job, const StepPlan& folded);

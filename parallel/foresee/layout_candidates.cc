@@ -53,16 +53,9 @@ std::vector<Layout> combinations(const PlannedJob& job, int tensor_chunks, const
   return all;
 }
 
-/// True if some choice of accumulation gives the layout exchanges of two levels, if it may choose.
-bool may_have_two_levels(PlannedJob job) {
-  EngineOptions& options = job.options;
-  options.layout.exchange = Exchange::kAuto;
-  options.hosts = hosts_like(options.hosts, job.num_ranks);
-  for (const bool unsharded : {true, false}) {
-    options.layout.accumulate_unsharded = unsharded;
-    if (exchange_of(options, job.num_ranks).data_ranks_per_host > 1) return true;
-  }
-  return false;
+bool data_ranks_span_hosts(const PlannedJob& job) {
+  const Mesh mesh = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
+  return spans_hosts(mesh, hosts_like(job.options.hosts, job.num_ranks), Axis::kData);
 }
 
 /// True if the ranks, the blocks and the micro-batches can be divided so.
@@ -85,7 +78,7 @@ bool is_redundant(const PlannedJob& job, const Layout& given, const OpenFields& 
          is_chosen("zero", layout.data_ranks(job.num_ranks) == 1 && layout.zero != ZeroStage::kNone) ||
          is_chosen("recompute", open.contains("recompute_every") && layout.recomputes_segments() &&
                                     layout.recompute != Recompute::kNone) ||
-         (layout.exchange != given.exchange && !may_have_two_levels(job));
+         (layout.exchange != given.exchange && !data_ranks_span_hosts(job));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@ namespace trireme {
 struct LayoutCandidate {
   Layout layout;
   std::int64_t micro_batch = 1;
+  double bound_ms = 0;  // set_block_bounds()
 
   PlannedJob of(PlannedJob job) const {
     job.options.layout = layout;

@@ -21,12 +21,6 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-/// A candidate with its choices of accumulation. It takes at least `ms`.
-struct Candidate {
-  LayoutCandidate layout;
-  double ms = 0;
-};
-
 /// The result of trying a candidate.
 struct Tried {
   std::optional<FoundLayout> layout;  // if it fits and is fast enough
@@ -69,11 +63,6 @@ bool is_smallest(const PlannedJob& job) {
          (layout.data_ranks(job.num_ranks) == 1 || layout.zero == ZeroStage::kParameters);
 }
 
-PlannedJob with_cut(PlannedJob job, const StageMap& cut) {
-  job.options.layout.cut = cut.first_units();
-  return job;
-}
-
 class LayoutSearcher {
  public:
   LayoutSearcher(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device,
@@ -99,12 +88,9 @@ class LayoutSearcher {
  private:
   /// By ascending bounds. Equal bounds are in the order of the candidates: the simplest comes first.
   void list_candidates() {
-    LayoutBound bound(cluster_, device_, costs_);
-    for (LayoutCandidate& layout : layout_candidates(job_, options_.open, options_.varies_micro_batch)) {
-      const double ms = bound.step_ms(layout.of(job_));
-      candidates_.push_back({.layout = std::move(layout), .ms = ms});
-    }
-    std::ranges::stable_sort(candidates_, {}, &Candidate::ms);
+    candidates_ = layout_candidates(job_, options_.open, options_.varies_micro_batch);
+    set_block_bounds(candidates_, job_, cluster_, device_);
+    std::ranges::stable_sort(candidates_, {}, &LayoutCandidate::bound_ms);
     found_.num_candidates = static_cast<int>(candidates_.size());
   }
 
@@ -121,13 +107,13 @@ class LayoutSearcher {
     auto first = candidates_.begin();
     while (true) {
       const auto end = std::ranges::partition_point(
-          first, candidates_.end(), [&](double ms) { return kSureShare * ms < limit_ms(); }, &Candidate::ms);
+          first, candidates_.end(), [&](double ms) { return kSureShare * ms < limit_ms(); },
+          &LayoutCandidate::bound_ms);
       if (first == end) return;
-      if (options_.on_progress) options_.on_progress(progress(end - first, first->ms));
+      if (options_.on_progress) options_.on_progress(progress(end - first, first->bound_ms));
       std::vector<Tried> tried(static_cast<std::size_t>(std::min(kBatch, end - first)));
-      for_each_index(tried.size(), options_.threads, [&](std::size_t i) {
-        tried[i] = try_candidate(first[static_cast<std::ptrdiff_t>(i)].layout);
-      });
+      for_each_index(tried.size(), options_.threads,
+                     [&](std::size_t i) { tried[i] = try_candidate(first[static_cast<std::ptrdiff_t>(i)]); });
       for (Tried& one : tried) add(std::move(one));
       first += std::ssize(tried);
     }
@@ -142,52 +128,57 @@ class LayoutSearcher {
   }
 
   /// Called by threads; changes nothing.
-  Tried try_candidate(const LayoutCandidate& layout) const {
+  Tried try_candidate(const LayoutCandidate& candidate) const {
     try {
-      return try_layout(layout.of(job_));
+      return try_layout(candidate.of(job_));
     } catch (...) {
       return {.failure = std::current_exception()};
     }
   }
 
-  /// True if the layout may fit, by a step of few micro-batches, or with another cut into stages.
-  bool may_fit(const PlannedJob& job, std::int64_t limit, bool may_be_cut) const {
-    const PlannedJob brief = brief_of(job);
-    return peak_within(limit, brief) || (may_be_cut && may_be_cut_within(brief, costs_, limit));
-  }
-
   /// [Note: ways to accumulate] A choice that keeps less of a step sends more, and takes longer (at most 1 %
   /// less was seen, if ranks have unequal numbers of micro-batches). So it is tried if the choices that keep
   /// the same and more do not fit. Of the two choices that keep either parameters or gradients, either may be
-  /// the faster one. As in training, only the last choice uses the whole limit that the job does not set.
+  /// the faster one. As in training, a choice that keeps more than necessary may use 7/8 of the memory.
   Tried try_layout(const PlannedJob& layout) const {
-    Tried tried{.is_too_large = true};
-    std::vector<Layout> fitting;  // choices that fit, or are too slow
+    Tried tried;
+    std::vector<Layout> settled;  // choices that fit, or are too slow
+    PlannedJob job = layout;
     const auto choices = accumulation_choices(layout.options, options_.open, layout.num_ranks);
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      const auto keeps_more = [&](const Layout& other) { return other.keeps_all_of(choices[i].layout); };
-      if (std::ranges::any_of(fitting, keeps_more)) continue;
-      PlannedJob job = layout;
-      job.options = choices[i];
-      if (options_.check) options_.check(job.options);
-      const bool is_last = i + 1 == choices.size();
+    for (const EngineOptions& choice : choices) {
+      const auto keeps_more = [&](const Layout& other) { return other.keeps_all_of(choice.layout); };
+      if (std::ranges::any_of(settled, keeps_more)) continue;
+      job.options = choice;
+      if (options_.check) options_.check(choice);
+      const bool is_last = &choice == &choices.back();
       const std::int64_t limit = is_last || options_.uses_whole_limit ? limit_bytes_ : limit_bytes_ / 8 * 7;
-      const bool may_be_cut = is_last && fitting.empty() && layout.options.layout.pipeline > 1 &&
-                              layout.options.layout.cut.empty();
-      if (!may_fit(job, limit, may_be_cut)) continue;
-      const PlanPrice price = price_layout(job, cluster_, device_);
-      const bool is_fast = price.step_ms < (tried.layout ? tried.layout->price.step_ms : limit_ms());
-      const auto peak = is_fast ? peak_within(limit, job) : std::nullopt;
-      if (peak) tried.layout = {.job = job, .price = price, .peak_bytes = *peak};
-      if (peak || !is_fast) {
-        fitting.push_back(job.options.layout);
-      } else if (may_be_cut) {
-        if (const auto cut = cut_within_memory(job, costs_, limit).cut)
-          return try_layout(with_cut(layout, *cut));
+      const bool may_be_cut =
+          is_last && settled.empty() && choice.layout.pipeline > 1 && choice.layout.cut.empty();
+      const bool fits = peak_within(limit, brief_of(job)).has_value();
+      if (!fits && !may_be_cut) continue;
+      const double limit_ms = tried.layout ? tried.layout->price.step_ms : this->limit_ms();
+      bool is_slow = kSureShare * simulated_bound_ms(job, cluster_, device_) >= limit_ms;
+      std::optional<std::int64_t> peak;
+      if (fits && !is_slow) {
+        const PlanPrice price = price_layout(job, cluster_, device_);
+        is_slow = price.step_ms >= limit_ms;
+        if (!is_slow) peak = peak_within(limit, job);
+        if (peak) tried.layout = FoundLayout{.job = job, .price = price, .peak_bytes = *peak};
       }
+      if (peak || is_slow) settled.push_back(choice.layout);
+      if (may_be_cut && settled.empty()) return try_cut(job);
     }
-    tried.is_too_large = fitting.empty();
+    tried.is_too_large = settled.empty();
     return tried;
+  }
+
+  /// Cuts the stages as training would.
+  Tried try_cut(PlannedJob job) const {
+    const bool may_fit = may_be_cut_within(brief_of(job), costs_, limit_bytes_);
+    const auto cut = may_fit ? cut_within_memory(job, costs_, limit_bytes_).cut : std::nullopt;
+    if (!cut) return {.is_too_large = true};
+    job.options.layout.cut = cut->first_units();
+    return try_layout(job);
   }
 
   void add(Tried tried) {
@@ -218,8 +209,8 @@ class LayoutSearcher {
   void find_closest() {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const bool smallest_only : {true, false}) {
-      for (const Candidate& candidate : candidates_) {
-        PlannedJob job = candidate.layout.of(job_);
+      for (const LayoutCandidate& candidate : candidates_) {
+        PlannedJob job = candidate.of(job_);
         job.options = accumulation_choices(job.options, options_.open, job.num_ranks).back();
         if (smallest_only && !is_smallest(job)) continue;
         try {
@@ -247,7 +238,7 @@ class LayoutSearcher {
   const std::int64_t limit_bytes_;
   const LayoutSearchOptions& options_;
   const std::vector<double> costs_;  // per block, for cuts
-  std::vector<Candidate> candidates_;
+  std::vector<LayoutCandidate> candidates_;
   FoundLayouts found_;
   std::exception_ptr refusal_;  // the last refusal
 };

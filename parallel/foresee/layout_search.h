@@ -6,12 +6,13 @@
 // the micro-batch, which varies only if the options allow it. GPipe is left out: 1F1B takes the same time
 // with less memory.
 //
-// The candidates are tried in the order of a lower bound on their time ([Note: bound of layouts]), until no
-// bound is below the time of the last of the best. A step of few micro-batches rejects a candidate that does
-// not fit. Otherwise the step is simulated ([Note: folded plans]), and if it is fast enough, the memory of
-// the whole step is predicted to the byte. Each layout accumulates in the fastest way that fits. Stages that
-// do not fit with their cut are cut as training would cut them ([Note: search of cuts]). Layouts with equal
-// time and memory that differ only in recompute and in sharing with data ranks count as one: the simplest.
+// The candidates are tried in the order of a cheap lower bound on their time, until no bound is below the
+// time of the last of the best. A candidate whose short step needs too much memory is rejected, and then one
+// whose second bound is too large ([Note: bounds of layouts]). For the others the step is simulated ([Note:
+// folded plans]), and if it is fast enough, the memory is predicted to the byte. Each layout accumulates in
+// the fastest way that fits. Stages that do not fit with their cut are cut as training would cut them ([Note:
+// search of cuts]). Layouts with equal time and memory that differ only in recompute and in sharing with data
+// ranks count as one: the simplest.
 #pragma once
 
 #include <functional>

@@ -98,6 +98,17 @@ double seconds_of(const RecordedCall& call, const RecordedGroup& group, const Cl
   return network.gather_s(bytes, group.ranks);
 }
 
+/// The job with the fewest micro-batches that show everything a step does.
+PlannedJob shortened(const PlannedJob& job, PricedRanks ranks) {
+  const Layout& axes = job.options.layout;
+  const std::int64_t stages = axes.pipeline;
+  // With fast sums the pipeline fills and drains once, so the mean over few micro-batches would exceed that
+  // over many.
+  if (ranks == PricedRanks::kAll || job.options.reduction == Reduction::kFast)
+    return short_step(job, std::max(kMostMicroBatches, 2 * stages), Shortened::kAsWhole);
+  return short_step(job, axes.schedule == PipelineSchedule::kInterleaved ? stages : 1, Shortened::kNoLonger);
+}
+
 }  // namespace
 
 /// Plays a step of one rank and adds the times of its actions.
@@ -184,17 +195,18 @@ class TwinStages {
   const StageMap stages_;
 };
 
-StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device) {
+StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device,
+                     PricedRanks ranks) {
   const Backend backend = pricing_backend();
-  const std::int64_t stages = job.options.layout.pipeline;
-  PlannedJob recorded = short_step(job, std::max(kMostMicroBatches, 2 * stages), Shortened::kAsWhole);
+  PlannedJob recorded = shortened(job, ranks);
   recorded.options.backend = &backend;
   recorded.options.planning = Planning::kOwnRank;
   const OpTimes times(cluster, device);
   const ClusterNetwork network(cluster, device);
   const PriceRecorder recorder(recorded, times, network);
   const Mesh mesh = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
-  const int num_places = std::min(mesh.size(Axis::kTensor), 2), num_stages = mesh.size(Axis::kPipeline);
+  const int num_places = ranks == PricedRanks::kAll ? std::min(mesh.size(Axis::kTensor), 2) : 1;
+  const int num_stages = mesh.size(Axis::kPipeline);
   for (int place = 0; place < num_places; ++place) {
     const auto record = [&](int stage) {
       const int rank = mesh.rank({{Axis::kPipeline, stage}, {Axis::kTensor, place}});

@@ -12,6 +12,14 @@
 
 namespace trireme {
 
+/// The ranks to time.
+enum class PricedRanks {
+  kAll,
+  // For bounds: with canonical sums, a step with as few micro-batches as short_step() leaves. Times are
+  // at most about the times of kAll, because there are fewer sums.
+  kFirstTensorPlace,
+};
+
 /// Times of the actions of all ranks. Ranks with the same stage and tensor coordinate have equal times, and
 /// so have micro-batches. For actions that differ between them (sums of the reduction tree), each has the
 /// mean.
@@ -20,7 +28,8 @@ class StepPrice {
   /// Runs a step of one rank of each stage on the meta device, with no more micro-batches than necessary.
   /// Stages whose blocks are twins share one. Throws Error(kInvalidInput) for a precision without a peak, for
   /// a missing link, and as Engine does.
-  StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device);
+  StepPrice(const PlannedJob& job, const Cluster& cluster, const ClusterDevice& device,
+            PricedRanks ranks = PricedRanks::kAll);
 
   ActionTime of(const Coord& coord, const Action& action) const;
   /// Milliseconds that a rank of a stage computes in a step, without waiting.
