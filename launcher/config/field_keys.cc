@@ -32,8 +32,8 @@ constexpr std::pair<std::string_view, std::string_view> kOtherFields[] = {
 };
 
 std::string describe_advice(const Change& change, int data_ranks) {
-  if (change.field == Field::kDataCacheBytes) return "a smaller data.cache";
-  const bool wants_ranks = change.field == Field::kZero && data_ranks == 1;
+  if (change.field == "data_cache_bytes") return "a smaller data.cache";
+  const bool wants_ranks = change.field == "zero" && data_ranks == 1;
   return describe_as_key(change) + (wants_ranks ? " on more ranks" : "");
 }
 
@@ -70,12 +70,12 @@ std::string with_keys(std::string_view message) {
 }
 
 std::string describe_as_key(const Change& change) {
-  if (change.field == Field::kNumRanks) return to_text(change);
-  std::string value = value_text(change);
-  if (change.field == Field::kDataCacheBytes && change.value > 0) {
-    value = fmt::format("\"{} MiB\"", change.value >> 20);
+  std::string value = to_text(change.value);
+  if (change.field == "num_ranks") return value + " ranks";
+  if (change.field == "data_cache_bytes" && value != "0") {
+    value = fmt::format("\"{} MiB\"", std::get<std::int64_t>(change.value) >> 20);
   }
-  return fmt::format("{} = {}", key_of(name(change.field)), value);
+  return fmt::format("{} = {}", key_of(change.field), value);
 }
 
 std::string describe_as_keys(const std::vector<Change>& changes) {

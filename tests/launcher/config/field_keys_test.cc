@@ -65,11 +65,11 @@ TEST(MemoryAdvice, NothingIsLeft) {
 }
 
 TEST(FieldKeys, AChangeIsToldByItsKey) {
-  EXPECT_EQ(describe_as_keys({{Field::kZero, 2}, {Field::kMicroBatch, 4}, {Field::kNumRanks, 8}}),
+  EXPECT_EQ(describe_as_keys({{"zero", 2}, {"micro_batch", 4}, {"num_ranks", 8}}),
             "parallel.zero = 2, train.micro_batch = 4 and 8 ranks");
-  EXPECT_EQ(describe_as_key({Field::kKeepGathered, 0}), "parallel.keep_gathered = false");
-  EXPECT_EQ(describe_as_key({Field::kDataCacheBytes, 12 << 20}), "data.cache = \"12 MiB\"");
-  EXPECT_EQ(describe_as_key({Field::kDataCacheBytes, 0}), "data.cache = 0");
+  EXPECT_EQ(describe_as_key({"keep_gathered", false}), "parallel.keep_gathered = false");
+  EXPECT_EQ(describe_as_key({"data_cache_bytes", 12 << 20}), "data.cache = \"12 MiB\"");
+  EXPECT_EQ(describe_as_key({"data_cache_bytes", 0}), "data.cache = 0");
 }
 
 TEST(FieldKeys, MessagesOfLibrariesAreToldByKeys) {

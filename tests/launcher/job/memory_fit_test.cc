@@ -59,7 +59,7 @@ TEST(MemoryFit, LargerZeroComesFirst) {
   for (const std::int64_t zero : {1, 2, 3}) {
     const JobFit found = fit(synthetic_job(), 4, peak(with(zero, 0, 4), 4));
     ASSERT_TRUE(found.remedy);
-    EXPECT_THAT(found.remedy->changes, ElementsAre(Change{Field::kZero, zero}));
+    EXPECT_THAT(found.remedy->changes, ElementsAre(Change{"zero", zero}));
     EXPECT_EQ(found.remedy->peak_bytes, peak(with(zero, 0, 4), 4));
   }
 }
@@ -74,19 +74,19 @@ TEST(MemoryFit, ThenRecomputeThenTheMicroBatchThenMoreRanks) {
   };
   const JobFit recompute = fit(with(0, 0, 4), 1, peak(with(0, 2, 4), 1));
   ASSERT_TRUE(recompute.remedy);
-  EXPECT_THAT(recompute.remedy->changes, ElementsAre(Change{Field::kRecomputeEvery, 2}));
+  EXPECT_THAT(recompute.remedy->changes, ElementsAre(Change{"recompute_every", 2}));
 
   const JobFit both = fit(with(0, 0, 4), 4, peak(with(3, 1, 4), 4));
   ASSERT_TRUE(both.remedy);
-  EXPECT_THAT(both.remedy->changes, ElementsAre(Change{Field::kZero, 3}, Change{Field::kRecomputeEvery, 1}));
+  EXPECT_THAT(both.remedy->changes, ElementsAre(Change{"zero", 3}, Change{"recompute_every", 1}));
 
   const JobFit smaller = fit(with(0, 1, 4), 1, peak(with(0, 1, 2), 1));
   ASSERT_TRUE(smaller.remedy);
-  EXPECT_THAT(smaller.remedy->changes, ElementsAre(Change{Field::kMicroBatch, 2}));
+  EXPECT_THAT(smaller.remedy->changes, ElementsAre(Change{"micro_batch", 2}));
 
   const JobFit more = fit(with(3, 1, 1), 2, peak(with(3, 1, 1), 8));
   ASSERT_TRUE(more.remedy);
-  EXPECT_THAT(more.remedy->changes, ElementsAre(Change{Field::kNumRanks, 8}));
+  EXPECT_THAT(more.remedy->changes, ElementsAre(Change{"num_ranks", 8}));
   EXPECT_EQ(more.remedy->job.num_ranks, 8);
 }
 
@@ -114,7 +114,7 @@ TEST(MemoryFit, LongerSegmentsMayBeTheOnlyRemedy) {
   ASSERT_LT(with_segments(2), with_segments(4));
   const JobFit found = fit(config, 1, with_segments(2));
   ASSERT_TRUE(found.remedy);
-  EXPECT_THAT(found.remedy->changes, ElementsAre(Change{Field::kRecomputeEvery, 2}));
+  EXPECT_THAT(found.remedy->changes, ElementsAre(Change{"recompute_every", 2}));
 }
 
 // Rank 1 of two begins with an odd micro-batch and keeps more partial sums than rank 0.
@@ -132,7 +132,7 @@ TEST(MemoryFit, RemediesHoldForEveryRank) {
   for (int rank = 0; rank < 3; ++rank) largest = std::max(largest, peak_of(1, rank));
   const JobFit found = fit(config, 3, largest - 1);
   ASSERT_TRUE(found.remedy);
-  EXPECT_NE(found.remedy->changes.front(), (Change{Field::kZero, 1}));
+  EXPECT_NE(found.remedy->changes.front(), (Change{"zero", 1}));
 }
 
 TEST(MemoryFit, ALimitTooSmallForABlockNamesIt) {
@@ -209,7 +209,7 @@ TEST(MemoryFit, MoreRanksWantMoreMachines) {
   fit.peak_bytes = 2 << 20;
   fit.remedy.emplace();
   fit.remedy->job.num_ranks = 8;
-  fit.remedy->changes = {{Field::kNumRanks, 8}};
+  fit.remedy->changes = {{"num_ranks", 8}};
   EXPECT_THAT(to_text(fit),
               HasSubstr("with 8 ranks, no more than 2 of them on a machine like this one, it fits"));
   fit.remedy->job.num_ranks = 2;

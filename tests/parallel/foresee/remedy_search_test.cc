@@ -134,7 +134,7 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   for (const int ranks : {3, 4, 6, 12}) {
     const auto found = find_remedy(job, peak_with(job, [&](PlannedJob& j) { j.num_ranks = ranks; }));
     ASSERT_TRUE(found) << ranks;
-    EXPECT_THAT(found->changes, ElementsAre(Change{Field::kNumRanks, ranks}));
+    EXPECT_THAT(found->changes, ElementsAre(Change{"num_ranks", ranks}));
   }
 }
 
@@ -168,7 +168,7 @@ TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   ASSERT_GT(largest_peak(job), 2 * limit);
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kTensor, 4}, Change{Field::kNumRanks, 4}));
+  EXPECT_THAT(found->changes, ElementsAre(Change{"tensor", 4}, Change{"num_ranks", 4}));
   EXPECT_EQ(found->peak_bytes, limit);
   EXPECT_EQ(to_text(found->changes), "tensor = 4 and 4 ranks");
   // Also with the number of ranks that the job has.
@@ -182,7 +182,7 @@ TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   ASSERT_LT(with_four, with_two);
   const auto with_same_ranks = find_remedy(job, with_four);
   ASSERT_TRUE(with_same_ranks);
-  EXPECT_THAT(with_same_ranks->changes, ElementsAre(Change{Field::kTensor, 4}));
+  EXPECT_THAT(with_same_ranks->changes, ElementsAre(Change{"tensor", 4}));
   job.blocks = std::make_shared<const BlockList>(
       build_gpt({.layers = 4, .hidden = 64, .heads = 4, .vocab = 40, .seq_len = 4}));
   job.num_ranks = 1;
@@ -200,7 +200,7 @@ TEST(RemedySearch, RecomputeTriesSegmentsOfManyLengths) {
   for (const int k : {1, 2, 4, 8, 16}) ASSERT_GT(with_segments(k), with_segments(3)) << k;
   const auto found = find_remedy(job, with_segments(3));
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kRecomputeEvery, 3}));
+  EXPECT_THAT(found->changes, ElementsAre(Change{"recompute_every", 3}));
 }
 
 // A large head beside small blocks: only a segment of all the others separates it.
@@ -210,7 +210,7 @@ TEST(RemedySearch, RecomputeTriesOneSegmentOfAllButTheLastBlock) {
   ASSERT_GT(largest_peak(job), limit);
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kRecomputeEvery, 7}));
+  EXPECT_THAT(found->changes, ElementsAre(Change{"recompute_every", 7}));
 }
 
 TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
@@ -223,7 +223,7 @@ TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
   ASSERT_GT(largest_peak(job), limit);
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kAccumulateUnsharded, 0}));
+  EXPECT_THAT(found->changes, ElementsAre(Change{"accumulate_unsharded", false}));
   EXPECT_EQ(found->peak_bytes, limit);
 }
 
@@ -248,9 +248,9 @@ TEST(RemedySearch, ParametersNeedNotBeKeptGathered) {
     const auto found = find_remedy(job, limit);
     return found ? found->changes : std::vector<Change>();
   };
-  const Change gradients{Field::kAccumulateUnsharded, 0};
+  const Change gradients{"accumulate_unsharded", false};
   EXPECT_THAT(changes_within(parameters), ElementsAre(gradients));
-  EXPECT_THAT(changes_within(neither), ElementsAre(gradients, Change{Field::kKeepGathered, 0}));
+  EXPECT_THAT(changes_within(neither), ElementsAre(gradients, Change{"keep_gathered", false}));
 }
 
 // It only makes data waits longer, so it comes before any other change.
@@ -262,7 +262,7 @@ TEST(RemedySearch, ASmallerDataCacheComesFirst) {
   for (const std::int64_t left : {0, 1, 3}) {
     const auto found = find_remedy(job, without + left * kMiB + 5);
     ASSERT_TRUE(found);
-    EXPECT_THAT(found->changes, ElementsAre(Change{Field::kDataCacheBytes, left * kMiB}));
+    EXPECT_THAT(found->changes, ElementsAre(Change{"data_cache_bytes", left * kMiB}));
     EXPECT_EQ(found->peak_bytes, without + left * kMiB);
   }
 }
