@@ -45,8 +45,7 @@ TEST(ConfigText, TheReferenceHasEveryKey) {
   const std::string reference = config_reference();
   for (const ConfigKey& key : config_keys()) {
     EXPECT_THAT(reference, ::testing::HasSubstr("- `" + std::string(key.name) + "` ("));
-    EXPECT_THAT(reference, ::testing::HasSubstr("### [" + std::string(key.section) + "]
-"));
+    EXPECT_THAT(reference, ::testing::HasSubstr("### [" + std::string(key.section) + "]\n"));
   }
 }
 
