@@ -6,13 +6,13 @@
 // the micro-batch, which varies only if the options allow it. GPipe is left out: 1F1B takes the same time
 // with less memory.
 //
-// The search repeatedly takes the candidate that may be fastest and computes its next bound ([Note: bounds of
-// layouts]). It ends when no candidate can be faster than the last of the best. Candidates that surely do not
-// fit are dropped on the way. For the others the step is simulated ([Note: folded plans]), and if it is fast
-// enough, the memory is predicted to the byte. Each layout accumulates in the fastest way that fits. Layouts
-// with equal time and memory that differ only in recompute and in sharing with data ranks count as one: the
-// simplest. Stages that do not fit with their cut are cut as training would cut them ([Note: search of
-// cuts]).
+// The search repeatedly takes the candidate with the lowest bound on its time and computes its next bound
+// ([Note: bounds of layouts]). It ends when no candidate can be faster than the slowest of the `most` best
+// layouts. Candidates whose lower bound on memory exceeds the limit are dropped. The step of each remaining
+// candidate is simulated ([Note: folded plans]). If the step is fast enough, memory is predicted to the byte.
+// Each layout gets the fastest values of accumulate_unsharded and keep_gathered that fit. Of layouts that
+// have equal time and memory and differ only in recompute and ZeRO stage, the simplest is kept. If stages do
+// not fit with the fastest cut, they are cut as in training ([Note: search of cuts]).
 #pragma once
 
 #include <functional>
@@ -27,7 +27,7 @@ namespace trireme {
 
 /// Progress of a running search.
 struct SearchProgress {
-  std::size_t num_open = 0;  // layouts and families that may still be among the best
+  std::size_t num_open = 0;  // layouts and families of layouts that may still be among the best
   double open_ms = 0;        // lower bound of their times
   int num_timed = 0, num_too_large = 0;
   double best_ms = 0;  // 0: none found yet

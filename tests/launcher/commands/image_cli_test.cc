@@ -212,7 +212,7 @@ TEST_F(ImageCli, RefusesBeforeStepOne) {
   EXPECT_THAT(
       refusal(train("x")),
       AllOf(HasSubstr("label 0 is 'dark' in data.train = \"train\" and 'drak' in data.eval = \"test\""),
-            HasSubstr("Both want the same class folders")));
+            HasSubstr("Both must have the same class folders")));
   std::filesystem::create_directories(scratch_ / "train/empty");
   EXPECT_THAT(refusal(train("x")), AllOf(HasSubstr("train/empty"), HasSubstr("no pictures")));
 }
