@@ -59,7 +59,7 @@ class Translator {
 
   [[noreturn]] void refuse(std::string_view what) const {
     throw Error(ErrorCode::kInvalidInput,
-                "the regular expression {:.200} has at byte {} {}, which is not known here", in_, at_, what);
+                "the regular expression {:.200} has at byte {} {}, which is not supported", in_, at_, what);
   }
   bool takes(std::string_view text) {
     if (!in_.substr(at_).starts_with(text)) return false;

@@ -163,7 +163,7 @@ TEST_F(TunedRun, ADamagedTableIsAnError) {
   std::filesystem::create_directories(out_);
   testing::write_file(out_ / "products.json", "{\"facts\": {}");
   EXPECT_THAT(error_message([&] { train(); }),
-              AllOf(HasSubstr("products.json is damaged, or no table of measured products"),
+              AllOf(HasSubstr("products.json is damaged, or is not a table of measured products"),
                     HasSubstr("Remove it to measure them again")));
 }
 

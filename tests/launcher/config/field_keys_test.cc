@@ -29,8 +29,8 @@ TEST(MemoryAdvice, LargestCategoryFirst) {
   EXPECT_EQ(
       advice,
       "train.micro_batch = 6 or parallel.recompute_every = 1 would reduce activations (600 B); parallel.zero "
-      "= 1 "
-      "would reduce optimizer (200 B); parallel.zero = 3 would reduce parameters (100 B); parallel.zero = 2 "
+      "= 1 would reduce optimizer (200 B); parallel.zero = 3 would reduce parameters (100 B); parallel.zero "
+      "= 2 "
       "would reduce gradients (100 B)");
 }
 
