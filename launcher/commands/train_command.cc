@@ -100,7 +100,7 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     fmt::print("{}", config_reference());
     return ExitCode::kDone;
   }
-  TRIREME_CHECK(!arguments.job.empty(), "which job? `trireme train JOB.toml`");
+  TRIREME_CHECK(!arguments.job.empty(), "no job file was given: `trireme train JOB.toml`");
   const StopRequest stop;
   RecordWriter records({.out = output_root(arguments),
                         .attempt = arguments.attempt,

@@ -389,8 +389,8 @@ class Translator {
 
 std::string pcre_of_onig(std::string_view expression) {
   TRIREME_CHECK(expression.size() <= kMaxExpressionBytes,
-                "the regular expression {:.80}... has {} bytes, more than the {} that one can have",
-                expression, expression.size(), kMaxExpressionBytes);
+                "the regular expression {:.80}... has {} bytes, more than the maximum of {}", expression,
+                expression.size(), kMaxExpressionBytes);
   return Translator(expression).translate();
 }
 
