@@ -122,8 +122,7 @@ void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
   write_text_file(out / name, tokenizer->model_text());
   fmt::print(
       "{}: the sentencepiece model; transformers reads it with a tokenizer_config.json that names a class, "
-      "as "
-      "LlamaTokenizer\n",
+      "as LlamaTokenizer\n",
       (out / name).string());
 }
 

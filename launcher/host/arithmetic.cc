@@ -91,8 +91,7 @@ std::string describe_different_ranks(const std::vector<BitFacts>& all,
   if (instructions) {
     text +=
         "\nlimit all ranks to the smallest instruction set above, such as `mpirun -x "
-        "ONEDNN_MAX_CPU_ISA=AVX2`: "
-        "oneDNN and Trireme's native kernels obey this variable";
+        "ONEDNN_MAX_CPU_ISA=AVX2`: oneDNN and Trireme's native kernels obey this variable";
   }
   if (cards) {
     text +=

@@ -218,9 +218,8 @@ std::string doubt_about_adapters(const JobConfig& config) {
       config.model.init_from.empty() && (config.checkpoint.resume.kind == Resume::Kind::kAuto ||
                                          config.checkpoint.resume.kind == Resume::Kind::kNever);
   if (!config.model.has_adapters() || !starts_anew) return "";
-  return "train.lora without model.init_from: the weights that the adapters are for, and that stay as they "
-         "are, "
-         "are drawn from train.seed";
+  return "train.lora without model.init_from: the frozen weights under the adapters are random, from "
+         "train.seed";
 }
 
 std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device) {
