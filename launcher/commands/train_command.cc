@@ -100,7 +100,7 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     fmt::print("{}", config_reference());
     return ExitCode::kDone;
   }
-  TRIREME_CHECK(!arguments.job.empty(), "which job? `trireme train JOB.toml`");
+  TRIREME_CHECK(!arguments.job.empty(), "no job file was given: `trireme train JOB.toml`");
   const StopRequest stop;
   RecordWriter records({.out = output_root(arguments),
                         .attempt = arguments.attempt,
@@ -138,12 +138,13 @@ void add_train_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Run a training job, alone or under mpirun");
   command->add_option("JOB", arguments->job, "The job, a TOML file");
-  command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
+  command
+      ->add_option("--set", arguments->overrides, "Overrides a key of the job: section.key=value; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");
+  command->add_option("--out", arguments->out, "Output folder (default: runs/ and the job's name)");
   // Set by `trireme run`, which reads the records of its attempts.
   command->add_option("--attempt", arguments->attempt)->group("");
-  command->add_flag("--help-keys", arguments->help_keys, "Show all keys of a job");
+  command->add_flag("--help-keys", arguments->help_keys, "Print all keys of a job");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_train(*arguments, launch); };
   });

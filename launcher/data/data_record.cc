@@ -73,11 +73,10 @@ std::string read_checked_tokenizer(const fs::path& file, const TokenizerRecord& 
       file_of_folder({.folder = file.parent_path(), .name = file.filename().string(), .what = "tokenizer"});
   std::string text = read_text_file({.path = path, .what = "tokenizer", .max_bytes = kMaxTokenizerBytes});
   const std::uint64_t hash = hash_of(std::as_bytes(std::span(text)));
-  TRIREME_CHECK(
-      record.hash == 0 || record.hash == hash,
-      "the tokenizer {} was changed while the run uses it: its hash is {}, and was {} at the start; "
-      "restore the file and start again, to resume",
-      file.string(), hash_text(hash), hash_text(record.hash));
+  TRIREME_CHECK(record.hash == 0 || record.hash == hash,
+                "the tokenizer {} was changed during the run: its hash is {}, but was {} at the start; "
+                "restore the file and start again to resume",
+                file.string(), hash_text(hash), hash_text(record.hash));
   return text;
 }
 

@@ -123,7 +123,7 @@ bool may_lack_classes(const JobConfig& config) {
 
 void check_classes(const JobConfig& config, const JobData& data) {
   check_same_classes(classes_of_training(config, data), classes_of_evaluation(config, data),
-                     "Both want the same class folders: add, rename or remove some");
+                     "Both must have the same class folders: add, rename or remove some");
   const auto classes_for = [&](const ImageSource& images) {
     const auto named = static_cast<std::int64_t>(images.class_names().size());
     return may_lack_classes(config) && named > 0 ? std::min(named, config.model.classes)
@@ -141,7 +141,7 @@ void check_classes(const JobConfig& config, const JobData& data) {
 
 const DataModule kImageData{
     .kind = DataKind::kImages,
-    .source = "a folder of class folders of pictures, or of CIFAR's or MNIST's files",
+    .source = "a folder with class folders of images, or with CIFAR's or MNIST's files",
     .throughput_unit = "samples",
     .max_auto_workers = 16,  // more decoders are limited by memory bandwidth
     .in_order_of_classes = true,

@@ -81,10 +81,10 @@ void check_same_data(Communicator& comm, const std::string& fingerprint) {
   throw AgreedError(
       ErrorCode::kInvalidInput,
       split_lines(fmt::format(
-          "the data differs between machines: rank {} reads\n{}and rank 0 reads\n{}give every machine the "
-          "same files{}",
+          "the data differs between machines: rank {} reads\n{}but rank 0 reads\n{}copy the same files to "
+          "every machine{}",
           others[0], all[static_cast<std::size_t>(others[0])], all[0],
-          others.size() > 1 ? fmt::format(" (ranks {} have others, too)", format_ranks(others)) : "")));
+          others.size() > 1 ? fmt::format(" (ranks {} have other files, too)", format_ranks(others)) : "")));
 }
 
 bool any_rank(Communicator& comm, bool mine) {

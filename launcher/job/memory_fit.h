@@ -34,8 +34,8 @@ JobFit fit_memory(const PlannedJob& job, const StepPrediction& prediction, const
 /// One sentence: "fits: ..." or "the job does not fit: ...; with parallel.zero = 2 it would: 1.20 GiB".
 std::string to_text(const JobFit& fit);
 
-/// A remedy for a job that does not fit: "with parallel.zero = 2 it fits, in 1.20 GiB a rank"; or a text that
-/// there is none, with the largest consumer.
+/// A remedy for a job that does not fit: "with parallel.zero = 2 it fits, in 1.20 GiB a rank". If there is
+/// none, a text that says so and names the largest consumer.
 std::string describe_remedy(const JobFit& fit);
 
 /// Predicts this rank's step. Throws Error(kInvalidInput) with to_text() if it does not fit.

@@ -124,8 +124,7 @@ void check_sequence(const JobConfig& config) {
   if (!config.parallel.layout.sequence) return;
   TRIREME_CHECK(
       config.parallel.layout.tensor > 1,
-      "parallel.sequence = true needs parallel.tensor = 2 or more: one tensor rank has nobody to share "
-      "the sequence with");
+      "parallel.sequence = true needs parallel.tensor = 2 or more, so that ranks can share a sequence");
   TRIREME_CHECK(config.model.seq_len % config.parallel.layout.tensor == 0,
                 "parallel.sequence = true: parallel.tensor = {} ranks cannot share model.seq_len = {} tokens "
                 "equally; use a sequence that is a multiple of {}, or parallel.sequence = false",
@@ -158,13 +157,13 @@ void check_optimizer(const JobConfig& config) {
                 "optimizer.nesterov needs a momentum, but optimizer.momentum = 0");
   if (optimizer.name != OptimizerConfig::Kind::kMuon) return;
   TRIREME_CHECK(config.parallel.layout.zero == ZeroStage::kNone,
-                "optimizer.name = \"muon\" updates whole matrices, of which a rank has a piece with "
-                "parallel.zero = {}: set parallel.zero = 0, or take another optimizer",
+                "optimizer.name = \"muon\" updates whole matrices, but a rank has only a piece of each with "
+                "parallel.zero = {}: set parallel.zero = 0, or use another optimizer",
                 static_cast<int>(config.parallel.layout.zero));
   TRIREME_CHECK(
       config.model.tensor_chunks == 1,
-      "optimizer.name = \"muon\" updates whole matrices, which model.tensor_chunks = {} cuts: set it "
-      "to 1, or take another optimizer",
+      "optimizer.name = \"muon\" updates whole matrices, but model.tensor_chunks = {} splits them: set it "
+      "to 1, or use another optimizer",
       config.model.tensor_chunks);
 }
 
@@ -219,9 +218,8 @@ std::string doubt_about_adapters(const JobConfig& config) {
       config.model.init_from.empty() && (config.checkpoint.resume.kind == Resume::Kind::kAuto ||
                                          config.checkpoint.resume.kind == Resume::Kind::kNever);
   if (!config.model.has_adapters() || !starts_anew) return "";
-  return "train.lora without model.init_from: the weights that the adapters are for, and that stay as they "
-         "are, "
-         "are drawn from train.seed";
+  return "train.lora without model.init_from: the frozen weights under the adapters are random, from "
+         "train.seed";
 }
 
 std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device) {

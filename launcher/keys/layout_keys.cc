@@ -13,10 +13,9 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 constexpr std::string_view kByMemory =
-    " `auto`: with several micro-batches a rank, where the predicted memory fits in `memory_limit` or, "
-    "without one, in "
-    "7/8 of what a rank may use, `keep_gathered` first, as it saves more; `trireme plan`, `config.toml` and "
-    "`summary.json` have the choice.";
+    " `auto`: true with several micro-batches per rank, if predicted memory stays within `memory_limit`, or "
+    "without a limit within 7/8 of the memory that a rank may use. `keep_gathered` has priority, as it saves "
+    "more traffic. `trireme plan`, `config.toml` and `summary.json` contain the choice.";
 
 ConfigValue to_config(const LayoutValue& value) {
   if (const bool* flag = std::get_if<bool>(&value)) return *flag;

@@ -63,7 +63,7 @@ RefusedFolder::~RefusedFolder() {
   std::error_code error;
   try {
     if (!new_folders_.empty()) check_folder_to_write(new_folders_.front());
-  } catch (const std::exception&) {  // other processes created files there meanwhile
+  } catch (const std::exception&) {  // another user created files there meanwhile
     return;
   }
   for (std::size_t i = 0; i < new_folders_.size(); ++i) {

@@ -28,12 +28,12 @@ std::string to_hex(const ProductAlgorithm& algorithm) {
 
 ProductAlgorithm algorithm_of(const std::string& text) {
   ProductAlgorithm algorithm{};
-  TRIREME_CHECK(text.size() == algorithm.size() * kHexDigits,
-                "an algorithm has {} digits, and should have {}", text.size(), algorithm.size() * kHexDigits);
+  TRIREME_CHECK(text.size() == algorithm.size() * kHexDigits, "an algorithm has {} digits instead of {}",
+                text.size(), algorithm.size() * kHexDigits);
   const char* at = text.data();
   for (std::uint64_t& word : algorithm) {
     const auto [end, error] = std::from_chars(at, at + kHexDigits, word, 16);
-    TRIREME_CHECK(error == std::errc() && end == at + kHexDigits, "\"{}\" is no algorithm", text);
+    TRIREME_CHECK(error == std::errc() && end == at + kHexDigits, "\"{}\" is not an algorithm", text);
     at = end;
   }
   return algorithm;
@@ -43,12 +43,12 @@ DType dtype_of(const std::string& word) {
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kE4m3, DType::kE5m2}) {
     if (name(dtype) == word) return dtype;
   }
-  throw Error(ErrorCode::kInvalidInput, "\"{}\" is no type of a product", word);
+  throw Error(ErrorCode::kInvalidInput, "\"{}\" is not a dtype of a product", word);
 }
 
 Epilogue epilogue_of(const std::string& word) {
   const auto found = std::ranges::find(kEpilogueNames, word);
-  TRIREME_CHECK(found != std::end(kEpilogueNames), "\"{}\" is no epilogue", word);
+  TRIREME_CHECK(found != std::end(kEpilogueNames), "\"{}\" is not an epilogue", word);
   return static_cast<Epilogue>(found - std::begin(kEpilogueNames));
 }
 
@@ -139,8 +139,8 @@ MeasuredProducts products_of(const SortedJson& json) {
     SortedJson content = json;
     const std::string checksum = content.at("checksum").get<std::string>();
     content.erase("checksum");
-    TRIREME_CHECK(checksum_of(content) == checksum, "its checksum is {}, and says {}", checksum_of(content),
-                  checksum);
+    TRIREME_CHECK(checksum_of(content) == checksum, "the checksum of its content is {}, but it states {}",
+                  checksum_of(content), checksum);
     MeasuredProducts products{.facts = content.at("facts").get<ProductFacts>(), .choices = {}};
     for (const SortedJson& one : content.at("products"))
       products.choices.insert_or_assign(product_of(one), choice_of(one));
@@ -159,7 +159,7 @@ MeasuredProducts read_products(const std::filesystem::path& file) {
     return products_of(read_json_file(file, "table of measured products"));
   } catch (const Error& error) {
     throw Error(ErrorCode::kInvalidInput,
-                "{} is damaged, or no table of measured products: {}. Remove it, and they are measured again",
+                "{} is damaged, or is not a table of measured products: {}. Remove it to measure them again",
                 file.string(), error.what());
   }
 }
@@ -168,20 +168,20 @@ std::string describe(const ProductTable& choices) {
   const auto num_faster =
       std::ranges::count_if(choices, [](const auto& entry) { return entry.second.candidate > 0; });
   std::string text = fmt::format("{} products measured", choices.size());
-  if (num_faster == 0) return text + ", none of them faster than by the heuristics' choice";
+  if (num_faster == 0) return text + ", none of them faster than the heuristics' choice";
   double most = 0;
   for (const auto& [product, choice] : choices) most = std::max(most, gain_of(choice));
-  return text + fmt::format(", {} of them faster than by the heuristics' choice, by up to {:.1f} %",
-                            num_faster, 100 * most);
+  return text + fmt::format(", {} of them faster than the heuristics' choice, by up to {:.1f} %", num_faster,
+                            100 * most);
 }
 
 std::string describe(const Product& product, const ProductChoice& choice) {
   const std::string text =
-      fmt::format("{}: {:.1f} us by proposal {} of {} ({})", to_string(product), choice.us,
+      fmt::format("{}: {:.1f} us with proposal {} of {} ({})", to_string(product), choice.us,
                   choice.candidate + 1, choice.num_candidates, choice.description);
   if (choice.candidate == 0) return text;
   return text +
-         fmt::format(", {:.1f} us by the first: {:.1f} % less", choice.first_us, 100 * gain_of(choice));
+         fmt::format(", {:.1f} us with the first: {:.1f} % less", choice.first_us, 100 * gain_of(choice));
 }
 
 }  // namespace trireme

@@ -33,9 +33,9 @@ void write_products(const std::filesystem::path& file, const MeasuredProducts& p
 /// Throws Error(kInvalidInput) with the path, the problem and what to do.
 MeasuredProducts read_products(const std::filesystem::path& file);
 
-/// "14 products measured, 3 of them faster than by the heuristics' choice, by up to 11.0 %".
+/// "14 products measured, 3 of them faster than the heuristics' choice, by up to 11.0 %".
 std::string describe(const ProductTable& choices);
-/// "bf16 NT [...] to fp32: 41.2 us by proposal 3 of 9 (id 66, ...), 47.0 us by the first: 12.3 % less".
+/// "bf16 NT [...] to fp32: 41.2 us with proposal 3 of 9 (id 66, ...), 47.0 us with the first: 12.3 % less".
 std::string describe(const Product& product, const ProductChoice& choice);
 
 }  // namespace trireme

@@ -32,9 +32,9 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
   const int first = broken.empty() ? -1 : broken.front().from;
   throw AgreedError(
       Error(ErrorCode::kRuntime,
-            fmt::format("silent corruption: {} something else arrived than was sent {}; until then all "
-                        "was well. A bit flipped in one of the two or between them: look at "
-                        "the hosts. No checkpoint has it: go on from the newest one",
+            fmt::format("silent corruption: {} messages arrived changed {}; all earlier ones were correct. A "
+                        "bit flipped on one of the two hosts or between them: check the hosts. No checkpoint "
+                        "contains the change: resume from the newest one",
                         when, fmt::join(paths, " and ")))
           .about({.rank = first}));
 }
@@ -72,12 +72,12 @@ void StateVerification::judge(std::int64_t step, std::span<const StateCheck> che
       found->group >= 0 ? engine_.layout().groups[static_cast<std::size_t>(found->group)].name : "";
   const std::string where = block.empty() ? "" : fmt::format(", in '{}'", block);
   throw AgreedError(
-      Error(ErrorCode::kRuntime,
-            fmt::format(
-                "silent corruption: after step {} the state of {} is not what the updates made of it{}; "
-                "after step {} it was. A bit flipped, in memory, a processor or on the way between ranks: "
-                "look at the host. No checkpoint has it: go on from the newest one",
-                step, name_ranks(*found, hosts), where, verified_step_))
+      Error(
+          ErrorCode::kRuntime,
+          fmt::format("silent corruption: after step {} the state of {} is not the result of its updates{}; "
+                      "after step {} it was. A bit flipped in memory, in a processor or in transit between "
+                      "ranks: check the host. No checkpoint contains the change: resume from the newest one",
+                      step, name_ranks(*found, hosts), where, verified_step_))
           .about({.rank = found->ranks.front(), .block = block}));
 }
 

@@ -21,9 +21,9 @@ RangeCosts range_costs(const std::vector<double>& blocks) {
   return costs;
 }
 
-/// The bounds of the cut with the least `join`ed cost, given `cost(first, last, chunk)` of each chunk.
-/// Dynamic programming over the first block of each chunk, starting with the last chunk. Among equal cuts,
-/// returns the one with the smallest bounds. Empty if every cut is infinite.
+/// Finds the cut with the lowest total cost: `join` combines the costs `cost(first, last, chunk)` of its
+/// chunks. Dynamic programming over the first block of each chunk, starting with the last chunk. Of equal
+/// cuts, returns the bounds that are smallest. Returns an empty list if every cut has infinite cost.
 std::vector<int> cheapest_bounds(const StageCounts& counts, const auto& cost, const auto& join) {
   const int num_blocks = counts.num_units, num_chunks = counts.pipeline * counts.chunks;
   const auto n = static_cast<std::size_t>(num_blocks);

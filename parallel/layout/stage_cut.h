@@ -10,15 +10,15 @@
 
 namespace trireme {
 
-/// The cut into pipeline * chunks chunks whose most expensive chunk is cheapest. `costs` are the costs of the
-/// blocks, in any unit; a chunk's cost is the sum of its blocks' in order. Among equally good cuts it is the
-/// most even one (least sum of squares), then the one whose first chunk is shortest, then the second: early
-/// stages keep most micro-batches alive.
+/// Cuts the blocks into pipeline * chunks chunks so that the largest cost of a chunk is as small as possible.
+/// `costs`: per block, in any unit. A chunk's cost is the sum over its blocks in order. Of equally good cuts,
+/// returns the most even one (least sum of squares); of equally even ones, the one with the shortest first
+/// chunk, then second chunk and so on, because early stages keep most micro-batches alive.
 ///
-/// [Note: slowest chunk] The most expensive *rank* (the sum of its chunks) is not minimised, because an
-/// interleaved schedule waits for every chunk that is longer than its neighbours. In a simulation of 48
-/// blocks whose times differ by 2 %, on 4 ranks x 2, with 32 micro-batches, the best sums of ranks (2 % less)
-/// gave a step of 566 ms, the best chunks one of 428 ms; with a head of 8 blocks' time 649 and 503 ms.
+/// [Note: slowest chunk] The largest cost of a *rank* (the sum of its chunks) is not minimised, because an
+/// interleaved schedule waits for every chunk that is longer than its neighbours. Simulation: 48 blocks with
+/// times that differ by 2 %, 4 ranks x 2 chunks, 32 micro-batches. Minimising ranks lowers the largest sum by
+/// 2 %, but the step takes 566 ms, against 428 ms; with a head as long as 8 blocks, 649 against 503 ms.
 ///
 /// Throws as StageMap::even().
 StageMap cut_evenly(const std::vector<double>& costs, int pipeline, int chunks = 1);
@@ -26,7 +26,7 @@ StageMap cut_evenly(const std::vector<double>& costs, int pipeline, int chunks =
 /// True if a chunk may not hold blocks [first, last).
 using RangeRefused = std::function<bool(int first, int last, int chunk)>;
 
-/// The same cut without the refused ranges; empty if there is none.
+/// The same for cuts without refused ranges; null if there is no such cut.
 std::optional<StageMap> cut_evenly_without(const RangeRefused& refused, const std::vector<double>& costs,
                                            const StageCounts& counts);
 

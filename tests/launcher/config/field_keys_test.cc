@@ -26,12 +26,10 @@ std::string advice_on(const MemoryCounts& needed, const EngineOptions& options, 
 
 TEST(MemoryAdvice, LargestCategoryFirst) {
   const std::string advice = advice_on(counts(100, 100, 200, 600), {.micro_batch = 12}, 4);
-  EXPECT_EQ(
-      advice,
-      "train.micro_batch = 6 or parallel.recompute_every = 1 would reduce activations (600 B); parallel.zero "
-      "= 1 "
-      "would reduce optimizer (200 B); parallel.zero = 3 would reduce parameters (100 B); parallel.zero = 2 "
-      "would reduce gradients (100 B)");
+  EXPECT_EQ(advice,
+            "train.micro_batch = 6 or parallel.recompute_every = 1 would reduce activations (600 B); "
+            "parallel.zero = 1 would reduce optimizer (200 B); parallel.zero = 3 would reduce parameters "
+            "(100 B); parallel.zero = 2 would reduce gradients (100 B)");
 }
 
 TEST(MemoryAdvice, WhatIsSmallOrDoneIsNotAdvised) {

@@ -1,4 +1,4 @@
-// The data record of a checkpoint, and which command reacts to a difference.
+// The reaction of each command if the data differs from the data record of a checkpoint.
 #include "launcher/data/data_check.h"
 
 #include <fmt/core.h>
@@ -70,25 +70,23 @@ std::string refusal(Meeting meeting, const MetData& met) {
   return error_message([&] { compare_data(meeting, known(), met); });
 }
 
-/// Both values and the place, for each compared fact.
+/// For each compared fact: parts of the message with both values and the key or file that has them.
 const std::map<DataFact, std::vector<std::string>> kValues{
     {DataFact::kTokenizer,
      {"another tokenizer: bpe of 300 tokens, hash 00000000000000c1, and --tokenizer \"other.json\" has bpe "
-      "of "
-      "300 tokens, hash 00000000000000c2"}},
+      "of 300 tokens, hash 00000000000000c2"}},
     {DataFact::kClassNames,
      {"label 1 is 'dog' in run/checkpoints/step-000003 and 'horse' in data.train = \"photos\""}},
     {DataFact::kImageSize, {"data.image_size = 32, data.center = 1", "data.image_size = 48"}},
     {DataFact::kNormalisation, {"data.mean = [0.5, 0.5, 0.5]", "data.mean = [0.25, 0.5, 0.5]"}},
     {DataFact::kTrainingData,
      {"other training data: 1800 tokens, hash 00000000000000a1, 225 samples a pass, and data.train = "
-      "\"tokens\" "
-      "has 1700 tokens, hash 00000000000000a2"}},
+      "\"tokens\" has 1700 tokens, hash 00000000000000a2"}},
     {DataFact::kEvaluationData,
      {"other evaluation data: 200 tokens, hash 00000000000000b1, and data.eval = \"held\" has 210 tokens"}}};
 
-/// The expected reaction to a difference of a fact: not refused, refused unless checkpoint.new_data is set,
-/// always refused, or a warning (w).
+/// The expected reaction of each command to a different fact: "never" refused, refused "unless"
+/// checkpoint.new_data is set, "always" refused, or a warning ("w").
 struct ExpectedRow {
   DataFact fact;
   std::array<std::string_view, kNumMeetings> rules;  // resume, init_from, eval, sample, export
@@ -144,7 +142,7 @@ TEST(DataCheck, WhatIsNotKnownAgrees) {
   EXPECT_EQ(describe_unknown_data(known(), "run/checkpoints/step-000003"), "");
 }
 
-// Rows of another length, or packed rows, are other samples of the same tokens.
+// The same files give other samples if the row length or packing changes.
 TEST(DataCheck, OtherSamplesOfTheSameFilesAreOtherData) {
   DataRecord longer = known();
   longer.pass_samples = 112;
@@ -184,7 +182,7 @@ TEST(DataCheck, RepairedPicturesAreAWarning) {
               HasSubstr("other training data"));
 }
 
-// Messages show kind and size; if both contents are known, they decide.
+// Tokenizers are compared by content if both contents are known, otherwise by kind and size.
 TEST(DataCheck, TokenizersDifferByContent) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "a/tokenizer.json", "{\"a\": 1}");
@@ -201,7 +199,7 @@ TEST(DataCheck, TokenizersDifferByContent) {
   EXPECT_EQ(record_of(*make_byte_tokenizer()).hash, 0u);
 }
 
-/// The table of launcher/design_notes.md.
+/// All rules as a Markdown table, as in launcher/design_notes.md.
 std::string as_markdown() {
   std::string text = "| |";
   for (const std::string_view name : kMeetingNames) text += fmt::format(" {} |", name);
@@ -220,7 +218,7 @@ TEST(DataCheck, TheDesignNotesHaveItsTable) {
   EXPECT_THAT(testing::read_file(TRIREME_SOURCE_DIR "/launcher/design_notes.md"), HasSubstr(as_markdown()));
 }
 
-// No cell is empty: a fact that is not compared has a reason.
+// Every cell has a text: a remedy, or the reason why the fact is not compared.
 TEST(DataCheck, EveryCellHasAText) {
   for (const DataFactRow& row : data_fact_rows()) {
     EXPECT_EQ(row.fact, data_fact_rows()[static_cast<std::size_t>(row.fact)].fact);

@@ -78,8 +78,8 @@ TEST(Agreement, DifferentDataNamesTheRanks) {
   for (const std::string& message : messages) {
     EXPECT_EQ(
         message,
-        "the data differs between machines: rank 2 reads\ndata.train: 8\nand rank 0 reads\ndata.train: 9\n"
-        "give every machine the same files (ranks 2-3 have others, too)");
+        "the data differs between machines: rank 2 reads\ndata.train: 8\nbut rank 0 reads\ndata.train: 9\n"
+        "copy the same files to every machine (ranks 2-3 have other files, too)");
   }
   for (const std::string& message :
        caught_by_ranks(2, [](Communicator& comm) { check_same_data(comm, comm.rank() == 0 ? "a" : ""); })) {

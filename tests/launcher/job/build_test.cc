@@ -60,7 +60,7 @@ TEST(Build, TheCutOfAPipeline) {
   EXPECT_EQ(to_word(parse_config(to_toml(job), "again").parallel.pipeline_cut), "2, 4");
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kBlocks};
   EXPECT_EQ(cut_engine_options(resolve(config)).layout.cut, (std::vector<int>{2, 4}));
-  config.model.vocab = 1024;  // the embedding has most of the parameters, the head most of the arithmetic
+  config.model.vocab = 1024;  // the embedding has most parameters, the head most operations
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kParameters};
   EXPECT_EQ(cut_engine_options(resolve(config)).layout.cut, (std::vector<int>{1, 5}));
   config.parallel.pipeline_cut = {.kind = PipelineCut::Kind::kFlops};
@@ -169,7 +169,7 @@ TEST(Build, FingerprintsTellDataApart) {
   EXPECT_NE(fingerprint, open_data(same, true).fingerprint_text());
 }
 
-// Fingerprints depend on samples: not on file names or token width, but on the ends of shards.
+// Equal samples have equal fingerprints, whatever the file names and token width. Shard ends cut samples.
 TEST(Build, FingerprintsFollowTheSamples) {
   const testing::TemporaryFolder folder;
   const auto write = [&](const std::string& name, const TokenLayout& layout, std::int32_t first, int count) {
@@ -341,13 +341,12 @@ TEST(Build, ImagesMustFitTheTransformer) {
   };
   const ModelSection vit{.name = "vit", .size = "b"};
   EXPECT_THAT(refusal(vit, 225),
-              HasSubstr("data.image_size = 225: a side of so many pixels is no whole number "
-                        "of patches, model.patch = 16"));
+              HasSubstr("data.image_size = 225: this side is not a multiple of model.patch = 16 pixels"));
   EXPECT_THAT(refusal(vit, 8),
               HasSubstr("data.image_size = 8: an image of 8 x 8 pixels is smaller than a patch"));
   ModelSection sized = vit;
   sized.image_size = 100;
-  EXPECT_THAT(refusal(sized, 0), HasSubstr("model.image_size = 100: a side of so many pixels"));
+  EXPECT_THAT(refusal(sized, 0), HasSubstr("model.image_size = 100: this side is not a multiple"));
   sized.image_size = 112;
   EXPECT_THAT(refusal(sized, 224), HasSubstr("data.image_size = 224 is not model.image_size = 112"));
   sized.patch = 14;

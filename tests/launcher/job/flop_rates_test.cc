@@ -51,7 +51,7 @@ TEST(PeakRate, AStepAboveItLeavesNothingToCompareWith) {
   EXPECT_EQ(peak.utilization(4e9), 0.5);
   EXPECT_EQ(peak.utilization(8e9), 1.0);
   EXPECT_EQ(peak.utilization(12e9), std::nullopt);
-  EXPECT_EQ(peak.utilization(4e9), std::nullopt) << "the peak was too low for this step, too";
+  EXPECT_EQ(peak.utilization(4e9), std::nullopt) << "the measured peak must be too low for this step, too";
   EXPECT_EQ(peak.flops_per_s(), 0);
   EXPECT_EQ(PeakRate(0).utilization(1e9), std::nullopt);
 }

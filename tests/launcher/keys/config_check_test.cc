@@ -76,17 +76,18 @@ TEST(ConfigCheck, TensorChunksDivideTheModel) {
 }
 
 TEST(ConfigCheck, MuonNeedsWholeMatrices) {
-  EXPECT_THAT(check_error([](JobConfig& c) {
-                c.optimizer.name = OptimizerConfig::Kind::kMuon;
-                c.parallel.layout.zero = ZeroStage::kGradients;
-              }),
-              HasSubstr("optimizer.name = \"muon\" updates whole matrices, of which a rank has a piece with "
-                        "parallel.zero = 2: set parallel.zero = 0"));
+  EXPECT_THAT(
+      check_error([](JobConfig& c) {
+        c.optimizer.name = OptimizerConfig::Kind::kMuon;
+        c.parallel.layout.zero = ZeroStage::kGradients;
+      }),
+      HasSubstr("optimizer.name = \"muon\" updates whole matrices, but a rank has only a piece of each "
+                "with parallel.zero = 2: set parallel.zero = 0"));
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.optimizer.name = OptimizerConfig::Kind::kMuon;
                 c.model.tensor_chunks = 2;
               }),
-              HasSubstr("which model.tensor_chunks = 2 cuts: set it to 1"));
+              HasSubstr("but model.tensor_chunks = 2 splits them: set it to 1"));
   EXPECT_THAT(check_error([](JobConfig& c) {
                 c.optimizer.name = OptimizerConfig::Kind::kMuon;
                 c.optimizer.nesterov = true;

@@ -64,8 +64,8 @@ TEST(MeasuredProducts, EveryDamageIsOneError) {
     std::string damaged = text;
     ++damaged[at];
     EXPECT_THAT(refusal(damaged),
-                AllOf(HasSubstr("products.json is damaged, or no table of measured products"),
-                      HasSubstr("Remove it, and they are measured again")))
+                AllOf(HasSubstr("products.json is damaged, or is not a table of measured products"),
+                      HasSubstr("Remove it to measure them again")))
         << at;
   }
 }
@@ -81,10 +81,10 @@ TEST(MeasuredProducts, AreDescribed) {
   table.at(product).first_us = 55;
   EXPECT_EQ(
       describe(product, table.at(product)),
-      "fp32 NT [8192 x 2304 x 768] to fp32: 41.2 us by proposal 3 of 9 (id 66, tile 20), 55.0 us by the "
+      "fp32 NT [8192 x 2304 x 768] to fp32: 41.2 us with proposal 3 of 9 (id 66, tile 20), 55.0 us with the "
       "first: 25.0 % less");
   EXPECT_EQ(describe(table),
-            "2 products measured, 1 of them faster than by the heuristics' choice, by up to "
+            "2 products measured, 1 of them faster than the heuristics' choice, by up to "
             "25.0 %");
 }
 

@@ -92,7 +92,7 @@ TEST_F(RunCheckpoint, ATokenizerIsWrittenFromItsCheckedBytes) {
   EXPECT_THAT(refusal("link"), HasSubstr("outside of its folder"));
   EXPECT_THAT(refusal("none"), HasSubstr("does not exist"));
   state.data.tokenizer.hash = 9;
-  EXPECT_THAT(refusal("tokenizer.model"), HasSubstr("was changed while the run uses it"));
+  EXPECT_THAT(refusal("tokenizer.model"), HasSubstr("was changed during the run"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "tokenizer.model"));
   state.data.tokenizer.hash = read_tokenizer_record("sentencepiece", folder_ / "set/tokenizer.model").hash;
   EXPECT_EQ(refusal("tokenizer.model"), "");
