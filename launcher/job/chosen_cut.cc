@@ -10,8 +10,8 @@
 #include "launcher/host/agreement.h"
 #include "launcher/job/build.h"
 #include "launcher/records/output_folder.h"
-#include "parallel/layout/block_work.h"
 #include "parallel/foresee/memory_cut.h"
+#include "parallel/layout/block_work.h"
 #include "parallel/watch/watchdog.h"
 #include "runtime/base/log.h"
 

@@ -9,8 +9,8 @@
 #include "launcher/job/build.h"
 #include "launcher/report/placement.h"
 #include "parallel/foresee/accumulation_choice.h"
-#include "parallel/layout/block_work.h"
 #include "parallel/foresee/plan_simulate.h"
+#include "parallel/layout/block_work.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "parallel/layout/stage_cut.h"
 #include "parallel/layout/sample_spec.h"
+#include "parallel/layout/stage_cut.h"
 #include "runtime/block.h"
 
 namespace trireme {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "parallel/plan/timeline.h"
 #include "parallel/plan/plan.h"
+#include "parallel/plan/timeline.h"
 
 namespace trireme {
 

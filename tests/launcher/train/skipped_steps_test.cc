@@ -43,7 +43,8 @@ TEST(SkippedSteps, ARunWithoutAnUpdateSaysWhatToDo) {
             HasSubstr("lower precision.scale_init = 65536"), HasSubstr("checkpoint.resume = \"never\"")));
   EXPECT_THAT(describe_no_update(12, {.scale = 1e9f}, section("fp16", "1000000000")),
               HasSubstr("a smaller precision.loss_scale, or \"dynamic\""));
-  EXPECT_THAT(describe_no_update(12, {.scale = 1}, section("fp16")), HasSubstr("overflows fp16 without loss scaling"));
+  EXPECT_THAT(describe_no_update(12, {.scale = 1}, section("fp16")),
+              HasSubstr("overflows fp16 without loss scaling"));
 }
 
 TEST(SkippedSteps, AtTheEndTheLossItselfDecides) {
@@ -100,7 +101,8 @@ TEST(SkippedSteps, TheNetworkIsBlamedForWhatItDoesOnItsOwn) {
       reason_to_stop(skipped(1024), precision),
       HasSubstr("below precision.min_scale = 1024: lower precision.min_scale, as the scale may fall to 1"));
   precision.min_scale = 1;
-  EXPECT_THAT(reason_to_stop(skipped(1), precision), HasSubstr("the network overflows fp16 without loss scaling"));
+  EXPECT_THAT(reason_to_stop(skipped(1), precision),
+              HasSubstr("the network overflows fp16 without loss scaling"));
 }
 
 TEST(SkippedSteps, OrAScaleBelowItsFloor) {
