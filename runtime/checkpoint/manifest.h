@@ -36,7 +36,7 @@ enum class Verify : std::uint8_t {
 };
 
 /// Throws Error(kInvalidInput) naming the first file that is missing, too short, too long or changed, or a
-/// link out of the folder.
+/// link out of the folder, or a safetensors file that the manifest does not list.
 void verify_files(const Manifest& manifest, const std::filesystem::path& folder, Verify verify);
 
 }  // namespace trireme

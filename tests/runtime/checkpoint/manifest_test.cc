@@ -110,6 +110,21 @@ TEST(VerifyFiles, RefusesLinksOutOfTheFolder) {
             std::string::npos);
 }
 
+TEST(VerifyFiles, RefusesTensorsThatTheManifestDoesNotList) {
+  const TemporaryFolder folder;
+  write_file(folder / "secret", "secret");
+  write_file(folder / "checkpoint/optimizer.safetensors", "state");
+  write_file(folder / "checkpoint/notes.txt", "other files may lie beside them");
+  const Manifest manifest{.files = {describe_file(folder / "checkpoint/optimizer.safetensors")}};
+  const auto message = [&] {
+    return message_of([&] { verify_files(manifest, folder / "checkpoint", Verify::kSizes); });
+  };
+  EXPECT_EQ(message(), "");
+  std::filesystem::create_symlink("../secret", folder / "checkpoint/model.safetensors");
+  EXPECT_NE(message().find("checkpoint/model.safetensors is not listed in the manifest"), std::string::npos)
+      << message();
+}
+
 TEST(VerifyFiles, NamesWhatIsMissingShortOrChanged) {
   const TemporaryFolder folder;
   write_file(folder / "a", "first");
