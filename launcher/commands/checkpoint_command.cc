@@ -15,6 +15,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/train/folder_lock.h"
 #include "runtime/base/error.h"
+#include "runtime/base/private_folder.h"
 #include "runtime/checkpoint/checkpoint_name.h"
 #include "runtime/checkpoint/checkpoint_store.h"
 
@@ -99,7 +100,10 @@ ExitCode prune(const fs::path& path, std::int64_t keep) {
   TRIREME_CHECK(!fs::exists(path / Manifest::kFileName),
                 "{} is one checkpoint: name the output folder of its run, or remove the folder itself",
                 path.string());
-  const fs::path root = fs::canonical(store_of(path));
+  const fs::path store = store_of(path);
+  check_folder_to_write(path);
+  check_folder_to_write(store);
+  const fs::path root = fs::canonical(store);
   const std::vector<fs::path> before = step_folders(root);
   TRIREME_CHECK(!before.empty(), "{} holds no checkpoint", path.string());
   const FolderLock lock(root.parent_path());  // no run may write there

@@ -1,6 +1,7 @@
 // trireme checkpoint: output for whole, damaged, different and old checkpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <set>
@@ -95,6 +96,22 @@ TEST_F(CheckpointCli, PruneKeepsTheNewestAndWhatIsDamaged) {
   EXPECT_EQ(left, (std::set<std::string>{"step-000001", "step-000003", "step-000004"}));
   EXPECT_NE(checkpoint({"prune", "run", "--keep", "0"}).exit_code, 0);
   EXPECT_NE(checkpoint({"prune", "run"}).exit_code, 0);
+}
+
+TEST_F(CheckpointCli, PruneFollowsNoLinkOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link to another user";
+  constexpr uid_t kNobody = 65534;
+  std::filesystem::create_directory(scratch_ / "theirs");
+  std::filesystem::create_directory_symlink("../run/checkpoints", scratch_ / "theirs/checkpoints");
+  std::filesystem::create_directory_symlink("run", scratch_ / "link");
+  for (const char* link : {"theirs/checkpoints", "link"})
+    ASSERT_EQ(::lchown((scratch_ / link).c_str(), kNobody, kNobody), 0);
+  for (const char* place : {"theirs", "theirs/checkpoints", "link"}) {
+    const ProgramResult result = checkpoint({"prune", place, "--keep", "1"});
+    EXPECT_EQ(result.exit_code, 2) << place;
+    EXPECT_THAT(result.err, HasSubstr("belongs to another user")) << place;
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder(1)));
 }
 
 // A file of the right size with a changed byte is not whole. Every checkpoint that is kept can be resumed
