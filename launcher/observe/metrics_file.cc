@@ -6,6 +6,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/file_writer.h"
+#include "runtime/base/private_folder.h"
 
 namespace trireme {
 namespace {
@@ -37,6 +38,7 @@ void check_metrics_path(const std::string& path) {
 fs::path metrics_file(const std::string& path, const fs::path& out) {
   check_metrics_path(path);
   const fs::path file = (out / path).lexically_normal();  // `path` itself if it is absolute
+  check_way_to_write(file);
   std::error_code error;
   TRIREME_CHECK(fs::is_directory(file.parent_path(), error), "log.prometheus = \"{}\": there is no folder {}",
                 path, file.parent_path().string());

@@ -8,6 +8,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
+#include "runtime/base/private_folder.h"
 
 namespace trireme {
 namespace {
@@ -36,6 +37,7 @@ auto naming(const std::filesystem::path& path, const std::filesystem::path& temp
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path path) : path_(std::move(path)) {
+  check_way_to_write(path_);
   std::error_code error;
   const auto status = std::filesystem::status(path_, error);
   TRIREME_CHECK(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),

@@ -187,13 +187,18 @@ void remove_private_folder(const std::filesystem::path& path) noexcept {
   }
 }
 
-void check_folder_to_write(const fs::path& path) {
+void check_way_to_write(const fs::path& file) {
   fs::path walked;
-  const fs::path normal = path.has_filename() ? path : path.parent_path();  // "out/" is "out"
-  for (const fs::path& component : normal) {
+  for (const fs::path& component : file.parent_path()) {
     walked /= component;
-    FolderEntries(folder_around(walked)).check(walked, /*is_on_the_way=*/walked != normal);
+    FolderEntries(folder_around(walked)).check(walked, /*is_on_the_way=*/true);
   }
+}
+
+void check_folder_to_write(const fs::path& path) {
+  const fs::path normal = path.has_filename() ? path : path.parent_path();  // "out/" is "out"
+  check_way_to_write(normal);
+  FolderEntries(folder_around(normal)).check(normal, /*is_on_the_way=*/false);
   FolderEntries entries(normal);
   std::error_code error;
   for (fs::directory_iterator entry(normal, error), end; !error && entry != end; entry.increment(error))

@@ -32,6 +32,10 @@ void remove_private_folder(const std::filesystem::path& path) noexcept;
 /// Throws Error(kInvalidInput) naming the path and its owner.
 void check_folder_to_write(const std::filesystem::path& path);
 
+/// Refuses a file if another user made a link among the folders that lead to it. The file itself is not
+/// checked: writers replace a link and do not follow it. Throws as check_folder_to_write() does.
+void check_way_to_write(const std::filesystem::path& file);
+
 /// True if every user can replace `path` or create links in it: it is writable by all, or its parent is and
 /// has no sticky bit.
 bool all_can_exchange(const std::filesystem::path& path);

@@ -5,6 +5,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/file_writer.h"
 #include "runtime/base/log.h"
+#include "runtime/base/private_folder.h"
 #include "runtime/checkpoint/writer_mark.h"
 
 namespace trireme {
@@ -35,6 +36,7 @@ void rename_or_throw(const fs::path& from, const fs::path& to) {
 }
 
 PendingFolder::PendingFolder(const FolderPlace& place) : place_(normalized(place.folder)) {
+  check_folder_to_write(place_);
   std::error_code error;
   const bool is_free =
       !fs::exists(place_, error) || (fs::is_directory(place_, error) && fs::is_empty(place_, error));

@@ -168,6 +168,19 @@ class TwoUsers(JobTest):
         for name in ("file.html", "model.safetensors", "run.prom"):
             self.assertFalse((self.shared / name).is_symlink(), name)
 
+    def test_outputs_behind_a_link_of_another(self):
+        for name in ("made", "kept"):
+            self.call("train", self.home / "job.toml", "--out", self.home / name, "--set", "train.steps=2", "--set", "checkpoint.every=1")
+        self.lay(f"ln -s $precious lnk; ln -s {self.home}/kept run; mkdir theirs; ln -s {self.home}/kept/checkpoints theirs/checkpoints")
+        made = self.home / "made"
+        for command in (("export", made, "--format", "hf", "--out", "lnk", "--force"), ("export", made, "--out", "lnk/model.safetensors", "--force"),
+                        ("export", made, "--format", "hf", "--out", "lnk/new"), ("report", made, "--out", "lnk/r.html", "--force"),
+                        ("train", self.home / "job.toml", "--out", self.home / "out", "--set", f"log.prometheus={self.shared}/lnk/m.prom"),
+                        ("checkpoint", "prune", "run", "--keep", "1"), ("checkpoint", "prune", "theirs", "--keep", "1")):
+            with self.subTest(command=command):
+                self.check_refused(FOREIGN, *command)
+        self.assertTrue((self.home / "kept/checkpoints/step-000001").is_dir())
+
     def test_data_of_another(self):
         self.lay("mkdir texts; yes 'a text of the second user' | head -n 400 > texts/a.txt; ln -s $precious/secret texts/b.txt;"
                  "ln -s $precious texts/more; mkdir -p pictures/cat pictures/dog; ln -s $precious/secret pictures/cat/a.jpg; "

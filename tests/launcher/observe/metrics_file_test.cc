@@ -43,6 +43,17 @@ TEST(MetricsFile, WhatLeadsOutIsRefused) {
   EXPECT_EQ(metrics_file((elsewhere / "a.prom").string(), out.path()), elsewhere / "a.prom");
 }
 
+TEST(MetricsFile, AFolderBehindALinkOfAnotherUserIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link to another user";
+  constexpr uid_t kNobody = 65534;
+  const testing::TemporaryFolder out, elsewhere;
+  fs::create_directory_symlink(elsewhere.path(), out / "link");
+  const std::string path = (out / "link/a.prom").string();
+  EXPECT_EQ(metrics_file(path, out.path()), path);
+  ASSERT_EQ(::lchown((out / "link").c_str(), kNobody, kNobody), 0);
+  EXPECT_THAT(refusal([&] { metrics_file(path, out.path()); }), HasSubstr("link belongs to another user"));
+}
+
 TEST(MetricsFile, WhatCannotBeWrittenIsRefused) {
   const testing::TemporaryFolder out;
   fs::create_directory(out / "folder.prom");

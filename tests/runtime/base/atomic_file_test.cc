@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <span>
@@ -93,6 +94,23 @@ TEST(AtomicFile, RefusesToReplaceWhatIsNotAFile) {
   const TemporaryFolder folder;
   EXPECT_THROW(AtomicFile(folder.path()), Error);
   EXPECT_THROW(AtomicFile("/dev/full"), Error);
+}
+
+TEST(AtomicFile, FollowsNoLinkOfAnotherUserToItsFolder) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link to another user";
+  constexpr uid_t kNobody = 65534;
+  const TemporaryFolder folder;
+  write_file(folder / "precious/result", "old");
+  std::filesystem::create_directory_symlink("precious", folder / "own");
+  std::filesystem::create_directory_symlink("precious", folder / "theirs");
+  ASSERT_EQ(::lchown((folder / "theirs").c_str(), kNobody, kNobody), 0);
+  write_text_file(folder / "own/result", "new");
+  EXPECT_EQ(read_file(folder / "precious/result"), "new");
+  EXPECT_NE(testing::message_of([&] {
+              write_text_file(folder / "theirs/result", "x");
+            }).find("theirs belongs to another user"),
+            std::string::npos);
+  EXPECT_EQ(read_file(folder / "precious/result"), "new");
 }
 
 TEST(AtomicFile, ALeftoverOfAKilledProcessWithOurNumberIsNoObstacle) {
