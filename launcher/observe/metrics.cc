@@ -2,9 +2,10 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
+#include "runtime/base/log.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/json_file.h"
 
@@ -13,30 +14,57 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// True if a resumed run keeps the line: it is valid, and its step will not be repeated.
-bool is_kept(std::string_view line, const MetricsWriter::Options& options) {
-  constexpr std::size_t kMaxLineBytes = 1 << 16;
-  if (line.size() > kMaxLineBytes) return false;
+constexpr std::size_t kMaxLineBytes = 1 << 16;   // longer lines are damaged
+constexpr std::size_t kMaxScanBytes = 16 << 20;  // holes of a sparse file have no line ends
+
+/// Calls `visit(line, end of the line in the file)` for each terminated line until it returns false.
+template <class Visit>
+void visit_lines(const std::filesystem::path& path, const Visit& visit) {
+  const MappedFile file(path, "metrics file");
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  for (std::size_t begin = 0;;) {
+    const std::size_t length = text.substr(begin, kMaxScanBytes).find('\n');
+    if (length == std::string_view::npos || !visit(text.substr(begin, length), begin + length + 1)) return;
+    begin += length + 1;
+  }
+}
+
+enum class LineUse { kKept, kDamaged, kRepeated };
+
+/// The use of a line for a resumed run; its step may be repeated.
+LineUse use_of(std::string_view line, const MetricsWriter::Options& options) {
+  if (line.size() > kMaxLineBytes) return LineUse::kDamaged;
   nlohmann::json json;
   std::int64_t step = 0;
   try {
     json = parse_json(line);
     step = read_integer<std::int64_t>(json, "step");
-  } catch (const std::exception&) {  // damaged
-    return false;
+  } catch (const std::exception&) {
+    return LineUse::kDamaged;
   }
-  if (step > options.resume_step) return false;
-  return step != options.resume_step || !options.evaluates_again || !json.contains("eval_loss");
+  if (step > options.resume_step) return LineUse::kRepeated;
+  const bool is_evaluated_again =
+      step == options.resume_step && options.evaluates_again && json.contains("eval_loss");
+  return is_evaluated_again ? LineUse::kRepeated : LineUse::kKept;
 }
 
-/// Size of the leading lines that a resumed run keeps. Stops before a line that a crash truncated.
+/// Size of the leading lines that a resumed run keeps: up to the last valid one before a repeated step.
+/// Damaged lines between valid ones stay.
 std::uintmax_t kept_bytes(const MetricsWriter::Options& options) {
-  const MappedFile file(options.path, "metrics file");
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   std::size_t bytes = 0;
-  for (std::size_t end; (end = text.find('\n', bytes)) != std::string_view::npos; bytes = end + 1) {
-    if (!is_kept(text.substr(bytes, end - bytes), options)) break;
-  }
+  std::int64_t number = 0, first_damaged = 0, damaged = 0, damaged_before_kept = 0;
+  visit_lines(options.path, [&](std::string_view line, std::size_t end) {
+    ++number;
+    const LineUse use = use_of(line, options);
+    if (use == LineUse::kDamaged && ++damaged == 1) first_damaged = number;
+    if (use != LineUse::kKept) return use == LineUse::kDamaged;
+    bytes = end;
+    damaged_before_kept = damaged;
+    return true;
+  });
+  if (damaged_before_kept > 0)
+    log_warning(fmt::format("{}:{}: the line is damaged; {} damaged line(s) are kept", options.path.string(),
+                            first_damaged, damaged_before_kept));
   return bytes;
 }
 
@@ -44,14 +72,17 @@ std::uintmax_t kept_bytes(const MetricsWriter::Options& options) {
 
 double recorded_step_seconds(const std::filesystem::path& path, std::int64_t first, std::int64_t last) {
   double ms = 0;
-  std::ifstream file(path, std::ios::binary);
-  for (std::string text; std::getline(file, text);) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return 0;
+  visit_lines(path, [&](std::string_view text, std::size_t) {
+    if (text.size() > kMaxLineBytes) return true;
     const Json line = parse_small_json<Json>(text);
-    if (!line.is_object() || !line.contains("step_ms") || !line["step_ms"].is_number()) continue;
-    if (!line.contains("step") || !line["step"].is_number_integer()) continue;
+    if (!line.is_object() || !line.contains("step_ms") || !line["step_ms"].is_number()) return true;
+    if (!line.contains("step") || !line["step"].is_number_integer()) return true;
     const auto step = line["step"].get<std::int64_t>();
     if (step >= first && step <= last) ms += line["step_ms"].get<double>();
-  }
+    return true;
+  });
   return ms / 1e3;
 }
 

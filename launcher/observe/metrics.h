@@ -66,7 +66,8 @@ class MetricsWriter {
  public:
   struct Options {
     std::filesystem::path path;
-    /// Lines of later steps are cut off, so that no step appears twice after a resume; 0: start a new file.
+    /// Lines from the first later step on are cut off, so that no step appears twice after a resume; 0: start
+    /// a new file. Damaged lines before it stay, with a warning.
     std::int64_t resume_step = 0;
     /// Also cut off the evaluation of that step, which the run before may have written.
     bool evaluates_again = false;

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "tests/launcher/config/error_matchers.h"
+#include "tests/support/log_capture.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -52,17 +53,34 @@ TEST(Metrics, AnEvaluationThatIsMadeAgainHasOneLine) {
   EXPECT_EQ(count_after(true), 2u);
 }
 
-TEST(Metrics, ResumingKeepsLinesUpToADamagedOne) {
+TEST(Metrics, ResumingKeepsLinesAfterADamagedOne) {
   const testing::TemporaryFolder scratch;
   const auto path = scratch / "metrics.jsonl";
   const std::string deep(1'000, '[');
   for (const std::string& damage :
        {std::string("{\"step\": 2,"), std::string("[2]"), std::string("{\"step\": \"2\"}"), deep,
+        std::string("{\"step\":2,\"skipped\":\"no\",\"loss\":1}garbage"),
         "{\"step\": 2, \"x\": \"" + std::string(1 << 20, 'x') + "\"}"}) {
-    testing::write_file(path, "{\"step\": 1}\n" + damage + "\n{\"step\": 3}\n");
+    const std::string kept = "{\"step\": 1}\n" + damage + "\n{\"step\": 3}\n";
+    testing::write_file(path, kept + damage + "\n{\"step\": 4}\n{\"step\": 3}\n");
+    const testing::LogCapture log;
     MetricsWriter({.path = path, .resume_step = 3});
-    EXPECT_EQ(testing::read_file(path), "{\"step\": 1}\n") << damage.substr(0, 30);
+    EXPECT_EQ(testing::read_file(path), kept) << damage.substr(0, 30);
+    EXPECT_THAT(log.text(), ::testing::HasSubstr("metrics.jsonl:2: the line is damaged"));
   }
+}
+
+// The hole has no memory and no line ends.
+TEST(Metrics, AFileWithAHugeHoleIsCutBeforeIt) {
+  const testing::TemporaryFolder scratch;
+  const auto path = scratch / "metrics.jsonl";
+  testing::write_file(path, "{\"step\": 1, \"step_ms\": 500}\n");
+  std::error_code error;
+  std::filesystem::resize_file(path, std::uintmax_t{1} << 40, error);
+  if (error) GTEST_SKIP() << "no sparse files here";
+  EXPECT_EQ(recorded_step_seconds(path, 1, 9), 0.5);
+  MetricsWriter({.path = path, .resume_step = 3});
+  EXPECT_EQ(testing::read_file(path), "{\"step\": 1, \"step_ms\": 500}\n");
 }
 
 TEST(Metrics, APipeIsRefusedAtOnce) {
