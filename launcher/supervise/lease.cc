@@ -1,6 +1,5 @@
 #include "launcher/supervise/lease.h"
 
-#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 
 #include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
+#include "runtime/base/lock_file.h"
 #include "runtime/checkpoint/writer_mark.h"
 
 namespace trireme {
@@ -41,7 +41,7 @@ std::string describe_mark(const std::string& mark) {
 
 Lease::Lease(const std::filesystem::path& folder) {
   const auto path = folder / kFile;
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  fd_ = open_lock_file(path);
   if (fd_ < 0) {
     const int reason = errno;
     throw Error(code_of_file_failure(reason),
@@ -62,7 +62,7 @@ Lease::Lease(const std::filesystem::path& folder) {
                 "another supervisor looks after the output folder {}: {}, last seen {:.0f} s ago; wait for "
                 "it, stop it, "
                 "or choose another --out",
-                folder.string(), describe_mark(holder), age_s);
+                folder.string(), describe_mark(state == WriterState::kDead ? "" : holder), age_s);
   }
   const std::string mark = writer_mark() + "\n";
   if (::ftruncate(fd_, 0) != 0 ||

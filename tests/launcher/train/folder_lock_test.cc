@@ -1,7 +1,10 @@
 #include "launcher/train/folder_lock.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -11,6 +14,8 @@
 
 namespace trireme {
 namespace {
+
+namespace fs = std::filesystem;
 
 class FolderLockTest : public ::testing::Test {
  protected:
@@ -33,6 +38,38 @@ TEST_F(FolderLockTest, OneAtATime) {
   }
   first.reset();
   const FolderLock again(folder_);
+}
+
+// Another user could hold a file that it can open, and keep the job from starting.
+TEST_F(FolderLockTest, OtherUsersCannotOpenTheFile) {
+  const auto file = folder_ / ".lock";
+  const auto mode_for = [&](fs::perms folder) {
+    fs::permissions(folder_, folder);
+    const FolderLock lock(folder_);
+    return fs::status(file).permissions();
+  };
+  EXPECT_EQ(mode_for(fs::perms{0755}), fs::perms{0600});
+  fs::permissions(file, fs::perms{0644});  // as earlier builds left it
+  EXPECT_EQ(mode_for(fs::perms{0755}), fs::perms{0600});
+  EXPECT_EQ(mode_for(fs::perms{0775}), fs::perms{0660});
+}
+
+TEST_F(FolderLockTest, AProcessThatEndedIsNotNamed) {
+  const pid_t ended = ::fork();
+  if (ended == 0) {
+    const FolderLock lock(folder_);
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(ended, nullptr, 0), ended);
+  const int other = ::open((folder_ / ".lock").c_str(), O_RDONLY);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  try {
+    const FolderLock lock(folder_);
+    FAIL() << "it is locked";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("another process"));
+  }
+  ::close(other);
 }
 
 TEST_F(FolderLockTest, ALinkInItsPlaceIsRefusedAndItsTargetStays) {
