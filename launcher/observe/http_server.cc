@@ -95,7 +95,7 @@ struct HttpServer::Server {
   MHD_Response* response_of(const HttpAnswer& answer, MHD_Connection* connection);
   MHD_Response* stream_of(const HttpAnswer& answer, MHD_Connection* connection);
   void serve();
-  int poll_ms(Clock::time_point next_tick) const;
+  int poll_ms(Clock::time_point next_tick, bool was_crowded) const;
   void close_slow_ones(Clock::time_point now);
   void tick();
   void end_streams();
@@ -218,12 +218,13 @@ void HttpServer::Server::tick() {
   }
 }
 
-/// Short if connections are at the limit: libmicrohttpd accepts again only in a call after one was closed.
-int HttpServer::Server::poll_ms(Clock::time_point next_tick) const {
+/// Short if connections are, or were before the last MHD_run(), at the limit: libmicrohttpd accepts again
+/// only in a call after the one that closed some.
+int HttpServer::Server::poll_ms(Clock::time_point next_tick, bool was_crowded) const {
   constexpr std::int64_t kCrowdedMs = 10;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next_tick - Clock::now()).count();
   auto timeout = std::clamp<std::int64_t>(left, 0, options.tick_ms);
-  if (connections.is_crowded()) timeout = std::min(timeout, kCrowdedMs);
+  if (was_crowded || connections.is_crowded()) timeout = std::min(timeout, kCrowdedMs);
   unsigned long long wanted_ms = 0;
   if (MHD_get_timeout(daemon, &wanted_ms) == MHD_YES)
     timeout = std::min(timeout, static_cast<std::int64_t>(wanted_ms));
@@ -247,8 +248,9 @@ void HttpServer::Server::serve() {
       {.fd = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, .events = POLLIN, .revents = 0},
       {.fd = stop, .events = POLLIN, .revents = 0}};
   auto next_tick = Clock::now();
+  bool was_crowded = false;
   while (watched[1].revents == 0) {
-    if (::poll(watched, 2, poll_ms(next_tick)) < 0 && errno != EINTR) return;
+    if (::poll(watched, 2, poll_ms(next_tick, was_crowded)) < 0 && errno != EINTR) return;
     if (Clock::now() >= next_tick) {
       try {
         tick();
@@ -257,6 +259,7 @@ void HttpServer::Server::serve() {
       next_tick = Clock::now() + std::chrono::milliseconds(options.tick_ms);
     }
     const auto before = Clock::now();  // connections opened before this time have been seen by libmicrohttpd
+    was_crowded = connections.is_crowded();
     MHD_run(daemon);
     close_slow_ones(before);
   }

@@ -122,5 +122,19 @@ TEST(MetricsServer, ClientsThatSayNothingAreClosedAndMakeRoom) {
   EXPECT_EQ(silent.front()->answer(), "");
 }
 
+// A server that waited for its tick to accept more would answer after hours.
+TEST(HttpServer, AcceptsMoreAsSoonAsACrowdIsClosed) {
+  const HttpServer server({.address = "127.0.0.1:0",
+                           .setting = "listen",
+                           .answer = [](const HttpRequest&) { return HttpAnswer{.body = "x"}; },
+                           .tick_ms = 3'600'000,
+                           .max_connections = 16,
+                           .max_streams = 8});
+  const int port = std::stoi(server.url().substr(server.url().rfind(':') + 1));
+  std::vector<std::unique_ptr<Client>> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(std::make_unique<Client>(port, "GET / HT"));
+  EXPECT_THAT(request(port, "GET /"), StartsWith("HTTP/1.1 200 "));
+}
+
 }  // namespace
 }  // namespace trireme
