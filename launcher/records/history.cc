@@ -9,12 +9,15 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
 
 #include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
+#include "runtime/base/regular_file.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
@@ -64,19 +67,21 @@ struct Content {
   std::size_t whole_bytes = 0, bytes = 0;
 };
 
+constexpr std::size_t kMaxHistoryBytes = 64 << 20;
+
 Content read_content(const std::filesystem::path& path) {
   Content result;
-  std::ifstream file(path);
-  std::ostringstream content;
-  content << file.rdbuf();
-  const std::string text = content.str();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return result;
+  const std::string text =
+      read_text_file({.path = path, .what = "supervisor's history", .max_bytes = kMaxHistoryBytes});
   std::size_t begin = 0;
   for (int number = 1; begin < text.size(); ++number) {
     const auto line_end = text.find('\n', begin);
     if (line_end == std::string::npos) break;
     try {
-      const Json line = Json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
-                                    text.begin() + static_cast<std::ptrdiff_t>(line_end));
+      const auto line = parse_small_json<Json>(std::string_view(text).substr(begin, line_end - begin));
+      if (line.is_discarded()) throw std::runtime_error("it is not JSON, or too large");
       const std::string event = line.at("event");
       if (event == "begin") {
         result.attempts.push_back(attempt_of(line));

@@ -2,13 +2,16 @@
 
 #include <fmt/core.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "launcher/host/agreement.h"
 #include "runtime/base/appended_file.h"
 #include "runtime/base/error.h"
+#include "runtime/base/regular_file.h"
+#include "runtime/checkpoint/json_file.h"
 
 namespace trireme {
 namespace {
@@ -18,12 +21,16 @@ using SortedJson = nlohmann::json;
 SortedJson rollbacks_of(const std::filesystem::path& path) {
   check_is_no_link(path);
   SortedJson steps = SortedJson::array();
-  std::ifstream file(path, std::ios::binary);
+  constexpr std::size_t kMaxBytes = 16 << 20;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return steps;
+  std::istringstream file(
+      read_text_file({.path = path, .what = "record of rollbacks", .max_bytes = kMaxBytes}));
   int number = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
     if (file.eof()) break;  // an unfinished last line of a run that died
-    const SortedJson line = SortedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+    const SortedJson line = parse_small_json(text);
     const bool is_step = line.is_object() && line.contains("step") && line["step"].is_number_integer() &&
                          line["step"].get<std::int64_t>() >= 1;
     TRIREME_CHECK(

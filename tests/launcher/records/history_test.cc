@@ -1,6 +1,7 @@
 #include "launcher/records/history.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 
@@ -75,10 +76,23 @@ TEST_F(SupervisedFolder, ADamagedLineIsNamed) {
   EXPECT_NE(error_of([&] { History history(root_); }).find("supervisor.jsonl:2: "), std::string::npos);
 }
 
+TEST_F(SupervisedFolder, AHistoryThatIsAPipeOrHugeIsRefused) {
+  const auto file = root_ / "supervisor.jsonl";
+  ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
+  EXPECT_NE(error_of([&] { History history(root_); }).find("it is a pipe"), std::string::npos);
+  std::filesystem::remove(file);
+  std::ofstream(file) << "";
+  std::error_code error;
+  std::filesystem::resize_file(file, std::uintmax_t{1} << 40, error);
+  if (error) GTEST_SKIP() << "no sparse files here";
+  EXPECT_NE(error_of([&] { read_attempts(root_); }).find("more than the maximum"), std::string::npos);
+}
+
 TEST_F(SupervisedFolder, HasOneSupervisorAtATime) {
   {
     Lease first(root_);
     first.renew();
+    EXPECT_EQ(std::filesystem::status(root_ / ".supervisor").permissions(), std::filesystem::perms{0600});
     const std::string error = error_of([&] { Lease second(root_); });
     EXPECT_NE(error.find(fmt::format("process {} on ", ::getpid())), std::string::npos) << error;
   }

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -115,6 +116,11 @@ TEST_F(SpikeWatchTest, ARollbackIsDoneOnceAndThenPassedWithAWarning) {
   std::ofstream(rollbacks_, std::ios::app) << "\n{\"step\":40}\n";
   EXPECT_THAT(testing::message_of([&] { watch(OnSpike::kRollback); }),
               HasSubstr(rollbacks_.string() + ":2: "));
+}
+
+TEST_F(SpikeWatchTest, APipeInPlaceOfRollbacksIsRefusedAtOnce) {
+  ASSERT_EQ(::mkfifo(rollbacks_.c_str(), 0600), 0);
+  EXPECT_THAT(testing::message_of([&] { watch(OnSpike::kRollback); }), HasSubstr("it is a pipe"));
 }
 
 TEST_F(SpikeWatchTest, ALinkInPlaceOfRollbacksIsRefused) {
