@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 
 namespace trireme {
 namespace {
@@ -74,8 +75,24 @@ std::vector<fs::path> runs_at(const std::string& argument) {
   return inside;
 }
 
+namespace {
+
+/// Removes all but `max` of the runs, of those without metrics first: other users may add folders.
+void leave_out_runs(std::vector<fs::path>& runs, std::size_t max) {
+  log_warning(
+      fmt::format("{} runs were found, but one page compares at most {}: {} are left out; name runs one "
+                  "by one to choose others",
+                  runs.size(), kMaxRuns, runs.size() - max));
+  std::ranges::stable_partition(
+      runs, [](const fs::path& run) { return file_within(run, "metrics.jsonl").has_value(); });
+  runs.resize(max);
+  std::ranges::sort(runs);
+}
+
+}  // namespace
+
 std::vector<fs::path> find_runs(const std::vector<std::string>& arguments, NoRuns no_runs) {
-  std::vector<fs::path> runs;
+  std::vector<fs::path> named, found;
   for (const std::string& argument : arguments) {
     TRIREME_CHECK(fs::is_directory(argument),
                   "there is no folder {}; name the output folder of a run (its --out), "
@@ -85,12 +102,14 @@ std::vector<fs::path> find_runs(const std::vector<std::string>& arguments, NoRun
     TRIREME_CHECK(!inside.empty() || no_runs == NoRuns::kAllowed,
                   "{} holds no run: the output folder of a run has a config.toml and a metrics.jsonl",
                   argument);
+    auto& runs = is_run(argument) ? named : found;
     runs.insert(runs.end(), inside.begin(), inside.end());
   }
-  TRIREME_CHECK(runs.size() <= kMaxRuns,
-                "{} runs were found; one page compares at most {}: name them one by one", runs.size(),
+  TRIREME_CHECK(named.size() <= kMaxRuns, "{} runs were named; one page compares at most {}", named.size(),
                 kMaxRuns);
-  return runs;
+  if (const std::size_t max = kMaxRuns - named.size(); found.size() > max) leave_out_runs(found, max);
+  named.insert(named.end(), found.begin(), found.end());
+  return named;
 }
 
 fs::path find_run(const std::string& argument) {

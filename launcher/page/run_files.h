@@ -28,8 +28,9 @@ inline constexpr std::size_t kMaxRuns = 64;
 std::vector<std::filesystem::path> runs_at(const std::string& argument);
 
 enum class NoRuns { kRefused, kAllowed };
-/// The runs of all arguments. Throws Error(kInvalidInput) for an argument that is not a folder, for a folder
-/// without runs where `no_runs` is kRefused, and for more than kMaxRuns runs.
+/// The runs of all arguments: named runs first, then the runs inside of folders. Of these, at most as many
+/// are taken as make kMaxRuns, with a warning. Throws Error(kInvalidInput) for an argument that is not a
+/// folder, for a folder without runs where `no_runs` is kRefused, and for more than kMaxRuns named runs.
 std::vector<std::filesystem::path> find_runs(const std::vector<std::string>& arguments,
                                              NoRuns no_runs = NoRuns::kRefused);
 
