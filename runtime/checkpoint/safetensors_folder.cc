@@ -28,9 +28,9 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
                   path.string(), tensor, shard.dump());
     const auto name = shard.get<std::string>();
     // Only plain file names, so that a downloaded index cannot open files elsewhere.
-    TRIREME_CHECK(!name.empty() && name != "." && name != ".." && fs::path(name).filename() == name,
+    TRIREME_CHECK(is_folder_file_name(name) && name != "." && fs::path(name).filename() == name,
                   "index of shards {}: the shard of '{}' is \"{:.100}\", which is no file of its folder",
-                  path.string(), tensor, name);
+                  path.string(), tensor, name.c_str());  // up to a NUL
     shards.emplace(tensor, name);
   }
   return shards;

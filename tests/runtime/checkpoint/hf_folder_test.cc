@@ -353,6 +353,9 @@ TEST_F(HfFolder, ReadsShards) {
   write_index(map);
   EXPECT_THAT(open_message(),
               HasSubstr("the shard of 'net.c' is \"../ours.safetensors\", which is no file of its folder"));
+  map["net.c"] = std::string("one\0x", 5);
+  write_index(map);
+  EXPECT_THAT(open_message(), HasSubstr("which is no file of its folder"));
   std::filesystem::create_symlink("../elsewhere", in / "three");
   write_file(folder_ / "elsewhere", "x");
   map["net.c"] = "three";
