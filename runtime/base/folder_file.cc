@@ -71,7 +71,7 @@ fs::path file_of_folder(const FolderFile& file) {
   const fs::path path = file.folder / file.name;
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  TRIREME_CHECK(fs::exists(status), "the {} {} {}", file.what, path.string(),
+  TRIREME_CHECK(fs::exists(status), "the {} {}{:.200} {}", file.what, (file.folder / "").string(), file.name,
                 error && error != std::errc::no_such_file_or_directory ? error.message() : "does not exist");
   check_is_within(file);
   TRIREME_CHECK(fs::is_regular_file(status), "the {} {} is not a regular file", file.what, path.string());

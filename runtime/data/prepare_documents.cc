@@ -119,7 +119,7 @@ PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options
                 options.inputs.size(), options.inputs.front().string());
   const std::map<std::string_view, std::int32_t> labels = number_labels(lines);
   TRIREME_CHECK(!options.labelled || labels.size() >= 2,
-                "all {} documents have the label '{}': two or more classes are needed", lines.size(),
+                "all {} documents have the label '{:.200}': two or more classes are needed", lines.size(),
                 lines[0].label);
 
   PreparedFolder results(options.output, TokenLayout::of_vocab(tokenizer->vocab_size()));

@@ -51,6 +51,10 @@ TEST_F(FolderFileTest, RefusesNamesThatLeaveIt) {
   }
 }
 
+TEST_F(FolderFileTest, ALongNameIsCutInTheMessage) {
+  EXPECT_LT(refusal(std::string(100'000, 'x')).size(), 1000u);
+}
+
 TEST_F(FolderFileTest, FollowsLinksInsideAndRefusesThoseThatLeadOut) {
   fs::create_symlink("a.txt", folder_ / "set/inside");
   fs::create_symlink("../a.txt", folder_ / "set/sub/inside");

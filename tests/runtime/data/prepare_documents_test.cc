@@ -115,6 +115,7 @@ TEST_F(PrepareDocumentsTest, LinesThatAreNoDocumentsAreNamed) {
   EXPECT_THAT(refusal("a\tx\nno label\n"), HasSubstr("in.tsv:2"));
   EXPECT_THAT(refusal("a\tx\ty\tz\n"), HasSubstr("in.tsv:1"));
   EXPECT_THAT(refusal("a\tx\na\ty\n"), HasSubstr("all 2 documents have the label 'a'"));
+  EXPECT_LT(refusal(std::string(100'000, 'a') + "\tx\n").size(), 1000u);
   EXPECT_THAT(refusal("\n"), HasSubstr("there is no text"));
   EXPECT_THAT(refusal(""), HasSubstr("no text was found"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
