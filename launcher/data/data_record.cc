@@ -48,7 +48,8 @@ std::optional<DataFingerprint> fingerprint_in(const SortedJson& json) {
 
 std::int64_t count_in(const SortedJson& json, const char* key) {
   const auto count = read_integer<std::int64_t>(json, key);
-  TRIREME_CHECK(count >= 0, "{} = {} is negative", key, count);
+  constexpr std::int64_t kMax = std::int64_t{1} << 56;  // sums of positions must not overflow
+  TRIREME_CHECK(count >= 0 && count <= kMax, "{} = {} is not in 0 to {}", key, count, kMax);
   return count;
 }
 
@@ -115,6 +116,7 @@ DataRecord read_data_record(const SortedJson& content, const JobConfig& config, 
                     .images = image_record(config.data),
                     .rows = row_record(config)};
   const std::string kind = content.at("tokenizer").get<std::string>();
+  TRIREME_CHECK(kind.empty() || is_known_tokenizer(kind), "its tokenizer \"{:.100}\" is unknown", kind);
   const auto found = content.find("data");
   if (found == content.end()) {
     record.tokenizer = older_tokenizer(kind, folder);

@@ -6,6 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/folder_file.h"
 #include "runtime/checkpoint/json_file.h"
+#include "runtime/data/tokenizer.h"
 
 namespace trireme {
 namespace {
@@ -31,6 +32,9 @@ DatasetInfo to_info(const nlohmann::json& json) {
                    .source_files = read_integer<std::int64_t>(sources, "files"),
                    .source_bytes = read_integer<std::int64_t>(sources, "bytes"),
                    .skipped_binary_files = read_integer<std::int64_t>(sources, "skipped_binary_files")};
+  TRIREME_CHECK(is_known_tokenizer(info.tokenizer), "its tokenizer \"{:.100}\" is unknown", info.tokenizer);
+  TRIREME_CHECK(info.tokenizer == kByteTokenizer || !info.tokenizer_model.empty(),
+                "its tokenizer is {}, but its tokenizer_model is empty", info.tokenizer);
   if (!json.contains("documents")) return info;
   const auto& documents = json.at("documents");
   info.train_documents = read_integer<std::int64_t>(documents, "train");

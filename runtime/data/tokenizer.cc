@@ -52,6 +52,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& name_or_model) {
   return path.extension() == ".json" ? load_bpe(path) : load_sentencepiece(path);
 }
 
+bool is_known_tokenizer(std::string_view kind) {
+  return kind == kByteTokenizer || !tokenizer_file(kind).empty();
+}
+
 std::string_view tokenizer_file(std::string_view kind) {
   if (kind == kSentencePieceTokenizer) return "tokenizer.model";
   if (kind == kBpeTokenizer) return "tokenizer.json";

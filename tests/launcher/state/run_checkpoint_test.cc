@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "parallel/comm/local.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/support/temporary_folder.h"
@@ -126,6 +128,18 @@ TEST_F(RunCheckpoint, AnEvaluationIsNotedAfterwards) {
   EXPECT_EQ(state.eval_loss, 1.25);
   EXPECT_FALSE(state.evaluation_due);
   EXPECT_EQ(state.loss, 2.5);
+}
+
+TEST_F(RunCheckpoint, UnknownTokenizersAndHugePositionsAreRefused) {
+  const auto saved = save(7);
+  const auto refusal = [&](const char* key, const nlohmann::json& value) {
+    Manifest manifest = read_manifest(saved);
+    manifest.content[nlohmann::json::json_pointer(key)] = value;
+    write_manifest(manifest, saved);
+    return error_message([&] { read_run_state(open_checkpoint_or_run(saved)); });
+  };
+  EXPECT_THAT(refusal("/data/samples", std::numeric_limits<std::int64_t>::max()), HasSubstr("samples"));
+  EXPECT_THAT(refusal("/tokenizer", "/etc/shadow"), HasSubstr("its tokenizer \"/etc/shadow\" is unknown"));
 }
 
 TEST_F(RunCheckpoint, OlderOnesKnowLessOfTheirData) {

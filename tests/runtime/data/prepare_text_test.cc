@@ -267,6 +267,12 @@ TEST(DatasetInfo, DamageIsNamed) {
   EXPECT_EQ(message(std::string(info).replace(info.find('@'), 1, "256")), "");
   EXPECT_NE(message(std::string(info).replace(info.find('@'), 1, "-256")).find("its vocab_size is -256"),
             std::string::npos);
+  const auto with_tokenizer = [&](const std::string& kind) {
+    std::string text = std::string(info).replace(info.find('@'), 1, "256");
+    return message(text.replace(text.find("bytes"), 5, kind));
+  };
+  EXPECT_NE(with_tokenizer("words").find("its tokenizer \"words\" is unknown"), std::string::npos);
+  EXPECT_NE(with_tokenizer("sentencepiece").find("its tokenizer_model is empty"), std::string::npos);
   EXPECT_NE(message(R"({"format": "trireme-tokens", "version": 1})").find("sources"), std::string::npos);
 }
 
