@@ -8,24 +8,20 @@
 // Once all ranks have done that, older copies are removed. So there is always a whole copy, and no host loses
 // a part before it has the new one. A failure, most often full memory, only costs this copy and causes a
 // warning.
-// had. What fails, a memory that is full above all, costs this copy alone, with a warning.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "launcher/partner/partner_folder.h"
 #include "launcher/partner/partner_places.h"
+#include "launcher/train/rank_work.h"
 #include "launcher/train/run_state.h"
-#include "parallel/run/snapshot_files.h"
+#include "parallel/run/state_files.h"
 
 namespace trireme {
 
@@ -72,7 +68,7 @@ class PartnerCopy {
   /// Copies the snapshot that was just taken. The next snapshot must wait until this rank is at kReady, or
   /// the copy has finished. No other copy may be active. `state` counts on rank 0 only. Collective.
   void start(const RunState& state, const std::optional<std::filesystem::path>& tokenizer_model);
-  Progress progress() const { return progress_; }
+  Progress progress() const { return work_.progress(); }
   /// Continues the copy, if the progress of all ranks allows. `ranks` is the same on every rank. Collective
   /// if a rank failed, which causes a warning.
   std::optional<Copied> advance(std::span<const Progress> ranks);
@@ -88,8 +84,6 @@ class PartnerCopy {
     Tensor memory;  // memory of its file
   };
 
-  void run(Progress then, const std::function<void()>& work);
-  void join();
   void prepare(const RunState& state, const std::optional<std::filesystem::path>& tokenizer_model);
   void write();
   void send_next();
@@ -103,7 +97,7 @@ class PartnerCopy {
   const PartnerPlaces places_;
   const std::int64_t chunk_bytes_;
   const std::string mark_;  // of rank 0's process
-  SnapshotFiles files_;
+  StateFiles files_;
   std::int64_t num_saves_ = 0;
   bool has_warned_ = false;  // about the last copy
 
@@ -117,9 +111,7 @@ class PartnerCopy {
   std::vector<Work> posted_;
   std::chrono::steady_clock::time_point began_;
 
-  std::atomic<Progress> progress_ = Progress::kNone;
-  std::exception_ptr error_;  // of the thread; read after it has ended
-  std::thread thread_;
+  RankWork<Progress> work_;
 };
 
 }  // namespace trireme
