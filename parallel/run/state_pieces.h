@@ -15,6 +15,11 @@
 
 namespace trireme {
 
+/// Elements [first, first + count) of a group.
+struct ElemRange {
+  std::int64_t first = 0, count = 0;
+};
+
 struct StatePiece {
   std::int64_t first = 0;  // element of the group
   Tensor values;           // in the engine's memory; undefined: other ranks write the group
@@ -29,10 +34,15 @@ class StatePieces {
 
   /// The states of a group, as in CheckpointTensor: master, optimizer states and averages, in this order.
   std::vector<int> states_of(int group) const;
+  /// The elements of this rank's pieces of a group, without padding; empty: other ranks write the group.
+  ElemRange range_of(int group) const;
+  bool writes_statistics() const;
+
+  // Not while a step runs:
   /// This rank's piece of a state of a group.
   StatePiece piece(int group, int state) const;
   /// Running statistics of this rank's stage; undefined: another rank writes them.
-  Tensor statistics() const;
+  Tensor statistics() const { return writes_statistics() ? statistics_.values() : Tensor(); }
 
  private:
   const ParamStore& params_;

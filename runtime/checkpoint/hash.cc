@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/hash_parts.h"
 
 namespace trireme {
 namespace {

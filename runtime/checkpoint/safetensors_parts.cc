@@ -11,7 +11,6 @@
 #include "runtime/base/file_writer.h"
 #include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/hash.h"
-#include "runtime/checkpoint/hash_parts.h"
 
 namespace trireme {
 namespace {
