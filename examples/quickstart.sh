@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 to a trained GPT. Installs missing packages, builds, tokenizes the C++ headers of this machine's
 # compiler as bytes, and trains a small GPT on two MPI ranks (about three minutes on two cores). Then evaluates the
-# model, saves it, and prints a sample. A second run builds only changes, and resumes training or samples.
+# model, saves it, and prints a sample. Another run rebuilds only what changed, and resumes training or only samples.
 #
 #   examples/quickstart.sh [trireme train options]      such as: --set train.steps=100
 set -euo pipefail

@@ -27,8 +27,8 @@ BlockList build_bert(const BertConfig& config) {
                 "classes {} not negative",
                 config.layers, config.hidden, config.heads, config.vocab, config.seq_len, config.classes);
   constexpr std::int64_t kMaxLayers = 10000;  // see build_gpt
-  TRIREME_CHECK(config.layers <= kMaxLayers, "bert: {} layers are more than the {} that are supported",
-                config.layers, kMaxLayers);
+  TRIREME_CHECK(config.layers <= kMaxLayers, "bert: {} layers exceed the maximum of {}", config.layers,
+                kMaxLayers);
   TRIREME_CHECK(config.hidden % config.heads == 0, "bert: hidden {} is not a multiple of heads {}",
                 config.hidden, config.heads);
   check_tensor_cut("bert", config.tensor_chunks, {"heads", config.heads}, {{"hidden", config.hidden}});

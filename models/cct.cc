@@ -20,8 +20,7 @@ void check_config(const CctConfig& c) {
       "cct: layers {}, hidden {}, heads {}, ffn {}, classes {} and image_size {} must all be positive",
       c.layers, c.hidden, c.heads, c.ffn, c.classes, c.image_size);
   constexpr std::int64_t kMaxLayers = 10000, kMaxConvs = 16;  // for kMaxLayers see build_gpt
-  TRIREME_CHECK(c.layers <= kMaxLayers, "cct: {} layers are more than the {} that are supported", c.layers,
-                kMaxLayers);
+  TRIREME_CHECK(c.layers <= kMaxLayers, "cct: {} layers exceed the maximum of {}", c.layers, kMaxLayers);
   TRIREME_CHECK(c.convs >= 1 && c.convs <= kMaxConvs, "cct: {} convolutions are not 1 to {}", c.convs,
                 kMaxConvs);
   TRIREME_CHECK(c.hidden % c.heads == 0, "cct: hidden {} is not a multiple of heads {}", c.hidden, c.heads);

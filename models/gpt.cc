@@ -30,8 +30,8 @@ BlockList build_gpt(const GptConfig& config) {
                 config.layers, config.hidden, config.heads, config.vocab, config.seq_len);
   // A typing error must not fill memory with blocks. The limit is far above any published network.
   constexpr std::int64_t kMaxLayers = 10000;
-  TRIREME_CHECK(config.layers <= kMaxLayers, "gpt: {} layers are more than the {} that are supported",
-                config.layers, kMaxLayers);
+  TRIREME_CHECK(config.layers <= kMaxLayers, "gpt: {} layers exceed the maximum of {}", config.layers,
+                kMaxLayers);
   TRIREME_CHECK(config.hidden % config.heads == 0, "gpt: hidden {} is not a multiple of heads {}",
                 config.hidden, config.heads);
   check_tensor_cut("gpt", config.tensor_chunks, {"heads", config.heads}, {{"hidden", config.hidden}});

@@ -47,8 +47,8 @@ BlockList build_llama(const LlamaConfig& config) {
       "be positive",
       config.layers, config.hidden, config.heads, config.kv_heads, config.ffn, config.vocab, config.seq_len);
   constexpr std::int64_t kMaxLayers = 10000;  // see build_gpt
-  TRIREME_CHECK(config.layers <= kMaxLayers, "llama: {} layers are more than the {} that are supported",
-                config.layers, kMaxLayers);
+  TRIREME_CHECK(config.layers <= kMaxLayers, "llama: {} layers exceed the maximum of {}", config.layers,
+                kMaxLayers);
   TRIREME_CHECK(config.hidden % config.heads == 0, "llama: hidden {} is not a multiple of heads {}",
                 config.hidden, config.heads);
   TRIREME_CHECK(config.heads % config.kv_heads == 0, "llama: heads {} is not a multiple of kv_heads {}",

@@ -13,7 +13,7 @@ namespace trireme {
 namespace {
 
 constexpr double kEpsilon = 1e-5;       // of RMS norms
-constexpr double kTheirEpsilon = 1e-6;  // default of config.json
+constexpr double kTheirEpsilon = 1e-6;  // if config.json has none
 constexpr std::int64_t kMaxContext = 2048;
 
 constexpr std::array<std::string_view, 2> kClasses{"LlamaForCausalLM", "LlamaModel"};
@@ -60,7 +60,7 @@ struct Rope {
   }
 };
 
-/// The rotary base: in the object, or next to it in older files.
+/// The rotary base: a member of the object `rope`, or of `config` in older files.
 double read_theta(const HfConfig& config, const HfConfig& rope, const std::string& form) {
   constexpr double kDefault = 10000.0;
   if (!rope.has("rope_theta")) return config.positive("rope_theta", kDefault);
@@ -71,7 +71,7 @@ double read_theta(const HfConfig& config, const HfConfig& rope, const std::strin
   return theta;
 }
 
-/// Reads the object `form`, which has one of two names, and the keys that older files have next to it.
+/// Reads the object named `form`, and the keys that older files have outside of it.
 Rope read_rope(const HfConfig& config, const std::string& form) {
   const HfConfig rope = config.object(form);
   Rope read{.theta = read_theta(config, rope, form), .scaling = {}};
@@ -95,7 +95,7 @@ Rope read_rope(const HfConfig& config, const std::string& form) {
   return read;
 }
 
-/// Reads either form; versions of transformers differ in which one they use.
+/// Reads "rope_parameters" or "rope_scaling"; the name depends on the version of transformers.
 Rope read_rope(const HfConfig& config) {
   config.expect("partial_rotary_factor", 1.0);
   if (!config.has("rope_parameters")) return read_rope(config, "rope_scaling");
@@ -137,8 +137,9 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
   llama.rope_scaling = rope.scaling;
   const std::int64_t context = config.count("max_position_embeddings", kMaxContext);
   if (context > kMaxContext) {
-    config.note(fmt::format("max_position_embeddings is {}: a context that the job leaves open is {} tokens",
-                            context, kMaxContext));
+    config.note(fmt::format(
+        "max_position_embeddings is {}: unless the job sets model.seq_len, the context is {} tokens", context,
+        kMaxContext));
   }
   config.settle(kIdle);
   return llama;

@@ -19,9 +19,9 @@ struct ResNetConfig {
   };
   Stem stem = Stem::kImageNet;
   bool bottleneck = true;
-  std::vector<std::int64_t> units = {3, 4, 6,
-                                     3};  // of each stage; a stage halves the image and doubles the width
-  std::int64_t width = 64;                // of the first stage
+  // Number of units in each stage. Each stage after the first halves the image and doubles the width.
+  std::vector<std::int64_t> units = {3, 4, 6, 3};
+  std::int64_t width = 64;  // of the first stage
   std::int64_t classes = 1000;
   float label_smoothing = 0.0f;  // in training
 };
@@ -34,8 +34,8 @@ inline constexpr std::string_view kResNetNames[] = {"resnet18",  "resnet34", "re
 /// Empty for a name that is not in kResNetNames.
 std::optional<ResNetConfig> find_resnet_config(std::string_view name);
 
-/// 2 + units blocks: "stem", "layer1.0" ..., "fc". Images are [B, H, W, 3] fp32. Throws for numbers that are
-/// not positive.
+/// Blocks: "stem", one per unit ("layer1.0" ...), "fc". Images are [B, H, W, 3] fp32. Throws for numbers that
+/// are not positive.
 BlockList build_resnet(const ResNetConfig& config);
 
 }  // namespace trireme

@@ -14,11 +14,10 @@ void check_config(const VitConfig& c) {
                 "vit: layers {}, hidden {}, heads {}, ffn {} and classes {} must all be positive", c.layers,
                 c.hidden, c.heads, c.ffn, c.classes);
   constexpr std::int64_t kMaxLayers = 10000;  // see build_gpt
-  TRIREME_CHECK(c.layers <= kMaxLayers, "vit: {} layers are more than the {} that are supported", c.layers,
-                kMaxLayers);
+  TRIREME_CHECK(c.layers <= kMaxLayers, "vit: {} layers exceed the maximum of {}", c.layers, kMaxLayers);
   TRIREME_CHECK(c.hidden % c.heads == 0, "vit: hidden {} is not a multiple of heads {}", c.hidden, c.heads);
   TRIREME_CHECK(c.patch >= 1 && c.image_size >= c.patch && c.image_size % c.patch == 0,
-                "vit: an image of {0} x {0} pixels is no whole number of patches of {1} x {1}", c.image_size,
+                "vit: an image of {0} x {0} pixels cannot be split into patches of {1} x {1}", c.image_size,
                 c.patch);
   TRIREME_CHECK(c.pool != TokenPool::kSequence, "vit: pools by a class token or the mean");
   TRIREME_CHECK(c.stochastic_depth >= 0 && c.stochastic_depth < 1,

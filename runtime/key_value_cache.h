@@ -1,4 +1,4 @@
-// Cached keys and values of earlier tokens, so that the next token costs one row a layer.
+// Caches keys and values of earlier tokens, so that the next token needs only one row per layer.
 //
 // [Note: decoding] With Context::cache set, a forward receives only the tokens after the cached ones.
 // Embedding and rope count positions from length(). Attention reads the cached keys and values and appends
@@ -32,7 +32,7 @@ class KeyValueCache {
   /// `batch` sequences with `num_tokens` more tokens do not fit.
   const Layer& next_layer(const Context& ctx, std::int64_t batch, std::int64_t num_tokens,
                           std::int64_t num_kv_heads, std::int64_t head_dim, DType dtype);
-  /// Call after a forward over `num_tokens` tokens a sequence.
+  /// Call after a forward over `num_tokens` tokens per sequence.
   void finish_forward(std::int64_t num_tokens);
   /// Removes all tokens.
   void clear();

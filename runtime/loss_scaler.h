@@ -1,13 +1,13 @@
 // Loss scaling (Micikevicius et al. 2018) and the decision to skip a step, on the device.
 //
 // [Note: loss scaling] fp16 gradients below 6e-8 underflow, so the gradient of the loss is multiplied by a
-// scale, and the update divides by it (in the clip coefficient). Too large a scale makes a gradient
-// non-finite: then the step is skipped. The host takes no part: the scale, the flag and the counts are
-// tensors of one element. The gradient norm is equal on every rank, and so are these tensors. In
-// every mode a step whose gradient norm is not finite is skipped, so that no NaN reaches the state.
+// scale, and the update divides by it (in the clip coefficient). If the scale is too large, a gradient is not
+// finite and the step is skipped. The decision needs no host: the scale, the flag and the counts are device
+// tensors of one element. They are equal on every rank, because the gradient norm is. In every mode a step
+// whose gradient norm is not finite is skipped, so that no NaN reaches the state.
 //
 // The loss applies the scale to its gradient before rounding it, the norm divides by the scale, and the
-// update reads the flag (OptimizerScalars::skip). Rejected: a check after every backward, to name the
+// update reads the flag (UpdateScalars::skip). Rejected: a check after every backward, to name the
 // non-finite gradient at once. It would read all gradients a second time in every step.
 #pragma once
 

@@ -5,7 +5,8 @@
 namespace trireme {
 
 Shape shard_shape(const Shape& stream, int ranks) {
-  TRIREME_CHECK(stream.rank() == 3, "the sequence of {} is not shared: it is no stream [B, T, C]",
+  TRIREME_CHECK(stream.rank() == 3,
+                "a tensor of shape {} cannot be sharded by sequence; it must be [B, T, C]",
                 stream.to_string());
   TRIREME_CHECK(
       stream.dim(1) % ranks == 0,
@@ -16,7 +17,8 @@ Shape shard_shape(const Shape& stream, int ranks) {
 }
 
 Shape stream_shape(const Shape& shard, int ranks) {
-  TRIREME_CHECK(shard.rank() == 3, "{} is no shard [B, T / t, C] of a stream", shard.to_string());
+  TRIREME_CHECK(shard.rank() == 3, "a tensor of shape {} is not a sequence shard [B, T / t, C]",
+                shard.to_string());
   return {shard.dim(0), shard.dim(1) * ranks, shard.dim(2)};
 }
 

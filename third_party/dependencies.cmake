@@ -1,4 +1,4 @@
-# Everything Trireme links, all from the distribution (see third_party/README.md). Nothing is downloaded here.
+# The libraries that Trireme links, all from the distribution (see third_party/README.md). Nothing is downloaded.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
@@ -16,5 +16,5 @@ find_package(PCRE2 REQUIRED)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 
-# The CUDA backend, where it is requested.
+# Libraries of the CUDA backend, if it is enabled.
 include(third_party/cmake/cuda.cmake)

@@ -1,4 +1,5 @@
-// The entries of the cpu table, one file per op (see kernels/README.md). Contracts: kernels/backend.h.
+// Declares the functions of the cpu table; each op has a file (kernels/README.md). Contracts:
+// kernels/backend.h.
 #pragma once
 
 #include "kernels/backend.h"

@@ -1,4 +1,4 @@
-// The part of a Philox counter and key that all draws of one op share, in the form of kernels/cpu/numerics.h.
+// Converts an RngKey to the PhiloxKey of kernels/cpu/numerics.h, which all draws of one op share.
 #pragma once
 
 #include "kernels/cpu/numerics.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "launcher/config/config_keys.h"
 #include "launcher/config/nearest_name.h"
+#include "launcher/keys/config_keys.h"
 #include "runtime/base/error.h"
 #include "runtime/base/regular_file.h"
 

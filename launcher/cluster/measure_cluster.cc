@@ -10,7 +10,8 @@
 
 #include "launcher/cluster/rough_cluster.h"
 #include "launcher/config/config.h"
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/job_file.h"
 #include "parallel/foresee/call_times.h"
 #include "parallel/foresee/step_call_times.h"
 #include "runtime/base/error.h"

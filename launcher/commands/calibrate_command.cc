@@ -64,14 +64,14 @@ void add_calibrate_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<CalibrateArguments>();
   CLI::App* command =
       app.add_subcommand("calibrate", "Fit the description of a cluster to measured training steps");
-  command->add_option("RUNS", arguments->runs, "Measured steps, a CSV file: a run a row")->required();
-  command->add_option("--cluster", arguments->cluster, "The cluster, a TOML file")->required();
-  command->add_option("--out", arguments->out, "Where the calibrated cluster is written")->required();
-  command->add_option("--folds", arguments->folds, "Parts of the cross-validation (default: 10)");
-  command->add_option("--seed", arguments->seed, "Of the shuffle before the cross-validation (default: 1)")
+  command->add_option("RUNS", arguments->runs, "Measured steps: a CSV file with one run per row")->required();
+  command->add_option("--cluster", arguments->cluster, "Description of the cluster, a TOML file")->required();
+  command->add_option("--out", arguments->out, "File for the calibrated cluster")->required();
+  command->add_option("--folds", arguments->folds, "Number of folds of the cross-validation (default: 10)");
+  command
+      ->add_option("--seed", arguments->seed, "Seed of the shuffle before the cross-validation (default: 1)")
       ->check(CLI::NonNegativeNumber);
-  command->add_flag("--skip-bad", arguments->skip_bad,
-                    "Leave out rows that are no runs, with a warning each");
+  command->add_flag("--skip-bad", arguments->skip_bad, "Skip invalid rows, with a warning for each");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment&) { return run_calibrate(*arguments); };
   });

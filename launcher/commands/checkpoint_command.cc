@@ -114,9 +114,10 @@ void add_diff(CLI::App& command, Command& chosen) {
     std::string a, b;
   };
   auto paths = std::make_shared<Paths>();
-  CLI::App* one = command.add_subcommand("diff", "Compare two checkpoints: exit code 1 where they differ");
-  one->add_option("A", paths->a, "A checkpoint, or the output folder of a run: its newest one")->required();
-  one->add_option("B", paths->b, "Another one")->required();
+  CLI::App* one = command.add_subcommand("diff", "Compare two checkpoints; exit code 1 if they differ");
+  one->add_option("A", paths->a, "A checkpoint, or the output folder of a run (its newest checkpoint)")
+      ->required();
+  one->add_option("B", paths->b, "The other one")->required();
   one->callback(
       [paths, &chosen] { chosen = [paths](const LaunchEnvironment&) { return diff(paths->a, paths->b); }; });
 }
@@ -128,9 +129,9 @@ void add_prune(CLI::App& command, Command& chosen) {
   };
   auto arguments = std::make_shared<Arguments>();
   CLI::App* one = command.add_subcommand(
-      "prune", "Remove whole checkpoints but the newest ones; damaged ones stay to be looked at");
+      "prune", "Remove all complete checkpoints except the newest; damaged ones are kept for inspection");
   one->add_option("PATH", arguments->path, "The output folder of a run that is not running")->required();
-  one->add_option("--keep", arguments->keep, "Newest whole checkpoints that stay, 1 or more")
+  one->add_option("--keep", arguments->keep, "Number of newest complete checkpoints to keep, 1 or more")
       ->required()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   one->callback([arguments, &chosen] {
@@ -141,12 +142,12 @@ void add_prune(CLI::App& command, Command& chosen) {
 }  // namespace
 
 void add_checkpoint_command(CLI::App& app, Command& chosen) {
-  CLI::App* command = app.add_subcommand("checkpoint", "Look at checkpoints, compare and remove them");
+  CLI::App* command = app.add_subcommand("checkpoint", "List, verify, compare and remove checkpoints");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* description, Verify verify) {
     auto path = std::make_shared<std::string>();
     CLI::App* one = command->add_subcommand(name, description);
-    one->add_option("PATH", *path, "A checkpoint, or the output folder of a run: all of its checkpoints")
+    one->add_option("PATH", *path, "A checkpoint, or the output folder of a run (all of its checkpoints)")
         ->required();
     one->callback([path, verify, &chosen] {
       chosen = [path, verify](const LaunchEnvironment&) { return look_at(*path, verify); };

@@ -8,7 +8,8 @@
 #include <map>
 #include <memory>
 
-#include "launcher/train/run_state.h"
+#include "launcher/keys/config_difference.h"
+#include "launcher/state/run_state.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_reader.h"
 

@@ -16,11 +16,11 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/build_info.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/page_commands.h"
 #include "launcher/config/nearest_name.h"
 #include "launcher/host/address_space.h"
+#include "launcher/host/build_info.h"
 #include "launcher/host/bus_error.h"
 #include "launcher/host/env.h"
 #include "launcher/host/error_report.h"

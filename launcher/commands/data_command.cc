@@ -32,7 +32,7 @@ struct TextArguments {
   bool as_text = false;
 };
 
-constexpr const char* kAsTextHelp = "Take JSON for text, braces and keys included";
+constexpr const char* kAsTextHelp = "Read JSON files as plain text, including braces and keys";
 
 /// Trains a tokenizer on the inputs. Returns the path of its model in the output folder.
 std::string train_tokenizer(const TextArguments& arguments, const PrepareTextOptions& options) {
@@ -87,20 +87,20 @@ ExitCode run_data_documents(const DocumentsArguments& arguments, const LaunchEnv
 void add_documents_command(CLI::App& data, Command& chosen) {
   auto arguments = std::make_shared<DocumentsArguments>();
   CLI::App* command =
-      data.add_subcommand("documents", "Turn lines of text, each with a label, into documents for BERT");
+      data.add_subcommand("documents", "Convert lines of text with labels to documents for BERT");
   command
       ->add_option("FILE", arguments->inputs,
-                   "Files, or folders of files, of lines \"label TAB text\", or \"label TAB text TAB second "
+                   "Files, or folders of files, with lines \"label TAB text\" or \"label TAB text TAB second "
                    "text\", in UTF-8")
       ->required();
   command
       ->add_option("--out", arguments->out,
-                   "Folder for train.bin, train.documents, the same of eval, and dataset.json")
+                   "Folder for train.bin, train.documents, eval.bin, eval.documents and dataset.json")
       ->required();
-  command->add_option("--tokenizer", arguments->tokenizer, "As of `trireme data text` (default: bytes)");
-  command->add_flag("--unlabelled", arguments->unlabelled, "The lines have no labels: \"text\"");
+  command->add_option("--tokenizer", arguments->tokenizer, "As in `trireme data text` (default: bytes)");
+  command->add_flag("--unlabelled", arguments->unlabelled, "The lines have no labels, only text");
   command->add_option("--eval-fraction", arguments->eval_fraction,
-                      "Part of the documents, spread evenly, that is kept for evaluation (default: 0.1)");
+                      "Fraction of the documents, spread evenly, for evaluation (default: 0.1)");
   command->add_flag("--as-text", arguments->as_text, kAsTextHelp);
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_data_documents(*arguments, launch); };
@@ -136,7 +136,7 @@ void add_data_command(CLI::App& app, Command& chosen) {
   data->require_subcommand(1);
   add_documents_command(*data, chosen);
   auto arguments = std::make_shared<TextArguments>();
-  CLI::App* text = data->add_subcommand("text", "Turn files and folders of text into token shards");
+  CLI::App* text = data->add_subcommand("text", "Convert files and folders of text to token shards");
   text->add_option("INPUT", arguments->inputs, "Files and folders of text in UTF-8")->required();
   text->add_option("--out", arguments->out, "Folder for train.bin, eval.bin and dataset.json")->required();
   auto* tokenizer = text->add_option(
@@ -144,11 +144,11 @@ void add_data_command(CLI::App& app, Command& chosen) {
       "\"bytes\", a sentencepiece model, byte-level BPE (tokenizer.json), or a folder with tokenizer.json, "
       "tokenizer.model, or vocab.json and merges.txt (default: bytes)");
   text->add_option("--train-tokenizer", arguments->train_vocab,
-                   "Train a byte-pair vocabulary of this many tokens on the inputs first, and use it")
+                   "First train a byte-pair vocabulary of this size on the inputs, then use it")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{65536}))
       ->excludes(tokenizer);
   text->add_option("--eval-fraction", arguments->eval_fraction,
-                   "Part of the tokens, the last ones, that is kept for evaluation (default: 0.1)");
+                   "Fraction of the tokens, from the end, for evaluation (default: 0.1)");
   text->add_flag("--as-text", arguments->as_text, kAsTextHelp);
   text->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_data_text(*arguments, launch); };

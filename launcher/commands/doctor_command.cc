@@ -22,15 +22,16 @@
 #include "launcher/cluster/measure_cluster.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/output_file.h"
+#include "launcher/host/agreement.h"
 #include "launcher/host/device.h"
 #include "launcher/host/doctor.h"
 #include "launcher/host/host_facts.h"
 #include "launcher/host/machine.h"
 #include "launcher/host/waiting_share.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/job_file.h"
 #include "launcher/report/engines_report.h"
 #include "launcher/report/roofline_report.h"
-#include "launcher/train/agreement.h"
-#include "launcher/train/build.h"
 #include "launcher/train/rank_session.h"
 #include "parallel/comm/local.h"
 #include "runtime/base/atomic_file.h"
@@ -222,32 +223,32 @@ ExitCode run_doctor(const DoctorArguments& arguments, const LaunchEnvironment& l
 
 void add_doctor_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<DoctorArguments>();
-  CLI::App* command = app.add_subcommand("doctor", "Show what this machine and build can do");
-  command->add_flag("--json", arguments->json, "As JSON");
+  CLI::App* command = app.add_subcommand("doctor", "Show the capabilities of this machine and build");
+  command->add_flag("--json", arguments->json, "Print JSON");
   command->add_flag("--no-measure", arguments->no_measure,
-                    "Skip the measurements: matrix products and copies, and the all-reduce of several ranks");
+                    "Skip the measurements of matrix products, copies and, with several ranks, all-reduce");
   auto* engines = command->add_option("--engines", arguments->engines,
-                                      "Instead: times each call of a step of this job by itself, on its "
-                                      "device: first call, later ones, workspace");
+                                      "Only time each call of a step of this job separately on its device: "
+                                      "first call, later calls, workspace");
   command
-      ->add_option("--roofline", arguments->roofline,
-                   "Instead: the least time that an H100 and an H200 need for each call of a step of "
-                   "this job, a TOML file")
+      ->add_option(
+          "--roofline", arguments->roofline,
+          "Only print the least time of each call of a step of this job (a TOML file) on an H100 and an H200")
       ->excludes(engines);
   command
       ->add_option(
           "--measure", arguments->measure,
-          "Instead: times what models are made of, and under mpirun the exchanges of the ranks, and "
-          "writes this machine as a cluster for `trireme plan --cluster`; adds to a file that exists")
+          "Only time the calls of small models and, under mpirun, the exchanges of the ranks, and write this "
+          "machine as a cluster for `trireme plan --cluster`; an existing file is extended")
       ->excludes(engines);
   command
-      ->add_option(
-          "--arithmetic", arguments->arithmetic,
-          "Instead: what decides the last bits of a job on this host, as a line of JSON; `trireme run` asks "
-          "each host for it: auto, cpu or cuda, as parallel.device")
+      ->add_option("--arithmetic", arguments->arithmetic,
+                   "Only print, as a line of JSON, the facts that determine the last bits of a job on this "
+                   "host; `trireme run` runs this on each host. auto, cpu or cuda, as parallel.device")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
       ->excludes(engines);
-  command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
+  command
+      ->add_option("--set", arguments->overrides, "Overrides a key of the job: section.key=value; repeatable")
       ->allow_extra_args(false);
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_doctor(*arguments, launch); };

@@ -13,20 +13,20 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/commands/eval_config.h"
-#include "launcher/config/left_out.h"
+#include "launcher/data/data_check.h"
+#include "launcher/data/image_data.h"
+#include "launcher/data/token_data.h"
 #include "launcher/families/model_family.h"
+#include "launcher/host/agreement.h"
 #include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
-#include "launcher/train/agreement.h"
-#include "launcher/train/build.h"
-#include "launcher/train/data_check.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/left_out.h"
+#include "launcher/state/run_checkpoint.h"
 #include "launcher/train/evaluation.h"
-#include "launcher/train/image_data.h"
 #include "launcher/train/progress.h"
 #include "launcher/train/rank_session.h"
-#include "launcher/train/run_checkpoint.h"
-#include "launcher/train/token_data.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/log.h"
 
@@ -191,26 +191,30 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
 
 void add_eval_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<EvalArguments>();
-  CLI::App* command = app.add_subcommand("eval", "Measure a trained model, alone or under mpirun");
-  command->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run")
+  CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model, alone or under mpirun");
+  command
+      ->add_option("CHECKPOINT", arguments->checkpoint,
+                   "A checkpoint, or the output folder of a run (its newest checkpoint)")
       ->required();
   command->add_option("--data", arguments->data,
-                      "What to evaluate on (default: data.eval of the checkpoint's job)");
+                      "Evaluation data (default: data.eval of the checkpoint's job)");
   command
       ->add_option("--set", arguments->overrides,
-                   "section.key=value, over what the checkpoint's job says of data, precision and layout; "
-                   "repeatable")
+                   "Overrides a key of the checkpoint's job for data, precision or layout: "
+                   "section.key=value; repeatable")
       ->allow_extra_args(false);
   command
       ->add_option("--on-bad-image", arguments->on_bad_image,
-                   "fail, or skip: leave pictures out that cannot be read, with a count (default: "
+                   "fail; or skip: leave out images that cannot be read, and count them (default: "
                    "data.on_bad_image of the checkpoint's job)")
       ->check(CLI::IsMember({"fail", "skip"}));
   command
-      ->add_option("--threads", arguments->threads, "Host threads a rank (default: 0, its part of the cores)")
+      ->add_option("--threads", arguments->threads,
+                   "Host threads per rank (default: 0, its share of the cores)")
       ->check(CLI::Range(0, 4096));
-  command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
-  command->add_flag("--json", arguments->json, "As JSON");
+  command->add_flag("--ema", arguments->ema,
+                    "Use the averages of a run with train.ema instead of the parameters");
+  command->add_flag("--json", arguments->json, "Print JSON");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_eval(*arguments, launch); };
   });

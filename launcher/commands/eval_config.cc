@@ -4,6 +4,7 @@
 #include <array>
 #include <string_view>
 
+#include "launcher/keys/job_file.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

@@ -13,9 +13,10 @@
 #include "launcher/commands/commands.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/families/model_family.h"
-#include "launcher/train/build.h"
-#include "launcher/train/lora.h"
-#include "launcher/train/run_checkpoint.h"
+#include "launcher/job/build.h"
+#include "launcher/job/lora.h"
+#include "launcher/state/initial_weights.h"
+#include "launcher/state/run_checkpoint.h"
 #include "launcher/train/weights_record.h"
 #include "parallel/layout/parameter_rules.h"
 #include "parallel/run/checkpoint_state.h"
@@ -121,8 +122,7 @@ void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
   write_text_file(out / name, tokenizer->model_text());
   fmt::print(
       "{}: the sentencepiece model; transformers reads it with a tokenizer_config.json that names a class, "
-      "as "
-      "LlamaTokenizer\n",
+      "as LlamaTokenizer\n",
       (out / name).string());
 }
 
@@ -214,30 +214,31 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
 
 void add_export_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand("export", "Write a checkpoint's model for other programs");
-  command->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run")
+  CLI::App* command = app.add_subcommand("export", "Write the model of a checkpoint for other programs");
+  command
+      ->add_option("CHECKPOINT", arguments->checkpoint,
+                   "A checkpoint, or the output folder of a run (its newest checkpoint)")
       ->required();
   command
       ->add_option(
           "--out", arguments->out,
-          "The file to write; one that this command wrote is replaced. With --format hf the folder to "
-          "make")
+          "File to write; a file that this command wrote is replaced. With --format hf: folder to create")
       ->required();
   command
       ->add_option("--format", arguments->format,
-                   "safetensors: a file of this project's names (default); hf: config.json and "
+                   "safetensors: one file with the names of Trireme (default); hf: config.json and "
                    "model.safetensors, for from_pretrained() of Hugging Face's transformers")
       ->check(CLI::IsMember(kFormats));
   command->add_option("--dtype", arguments->dtype, "With --format hf: fp32 (default), fp16 or bf16")
       ->check(CLI::IsMember(kDTypes));
-  command->add_flag(
-      "--adapters", arguments->adapters,
-      "With --format hf: the low-rank adapters of train.lora alone, as a folder of PEFT; without it, "
-      "they are merged into the weights");
+  command->add_flag("--adapters", arguments->adapters,
+                    "With --format hf: write only the low-rank adapters of train.lora, as a folder for PEFT; "
+                    "otherwise they are merged into the weights");
   command->add_flag(
       "--force", arguments->force,
-      "Replace an --out that this command did not write; of a folder, the files of the same names");
-  command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
+      "Replace a file that this command did not write; of a folder, the files with the same names");
+  command->add_flag("--ema", arguments->ema,
+                    "Use the averages of a run with train.ema instead of the parameters");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_export(*arguments, launch); };
   });

@@ -19,14 +19,15 @@
 #include "launcher/commands/plan_forecast.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
+#include "launcher/job/build.h"
+#include "launcher/job/chosen_cut.h"
+#include "launcher/job/memory_fit.h"
+#include "launcher/keys/job_file.h"
+#include "launcher/records/output_folder.h"
+#include "launcher/report/chosen_layout.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
 #include "launcher/report/plan_timeline.h"
-#include "launcher/train/build.h"
-#include "launcher/train/chosen_cut.h"
-#include "launcher/train/chosen_layout.h"
-#include "launcher/train/memory_fit.h"
-#include "launcher/train/output_folder.h"
 #include "parallel/comm/local.h"
 #include "runtime/base/log.h"
 
@@ -305,46 +306,49 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
 void add_plan_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command =
-      app.add_subcommand("plan", "Show the plan of a job's step and its memory, without running it");
+      app.add_subcommand("plan", "Show the plan and the memory of a job's step without running it");
   command->add_option("JOB", arguments->job, "The job, a TOML file")->required();
-  command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
+  command
+      ->add_option("--set", arguments->overrides, "Overrides a key of the job: section.key=value; repeatable")
       ->allow_extra_args(false);
-  auto* ranks = command->add_option("--ranks", arguments->num_ranks, "Ranks to plan for (default: 1)");
+  auto* ranks = command->add_option("--ranks", arguments->num_ranks, "Number of ranks (default: 1)");
   ranks->check(CLI::Range(1, 1 << 20));
   command
-      ->add_option("--ranks-per-machine", arguments->ranks_per_machine,
-                   "Ranks of each machine like this one, which share its memory (default: all of them)")
+      ->add_option(
+          "--ranks-per-machine", arguments->ranks_per_machine,
+          "Ranks per machine; they share its memory, and machines are like this one (default: all ranks)")
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option(
-      "--card", arguments->card,
-      "The card of each rank: what `trireme doctor --json` has printed where there is one, or "
-      "probe.json of tests/bench/gpu_gate.sh");
-  auto* cluster = command->add_option(
-      "--cluster", arguments->cluster,
-      "The time of a step on a cluster that this file describes (see `trireme doctor --measure`, "
-      "examples/clusters): its devices' memory is the limit");
-  command->add_option("--device", arguments->device, "The device of the ranks, where the cluster has several")
+  command->add_option("--card", arguments->card,
+                      "GPU of each rank: the output of `trireme doctor --json` on a machine with one, or "
+                      "probe.json of tests/bench/gpu_gate.sh");
+  auto* cluster =
+      command->add_option("--cluster", arguments->cluster,
+                          "Predict the step time on the cluster that this file describes (see `trireme "
+                          "doctor --measure`, examples/clusters); the memory of its device is the limit");
+  command->add_option("--device", arguments->device, "Device of the ranks, if the cluster has several")
       ->needs(cluster);
   add_forecast_options(*command, arguments->forecast)->excludes(ranks);
   auto* memory = command->add_flag("--memory", arguments->memory,
-                                   "Instead: memory and traffic by what they are for, to the byte");
+                                   "Only print memory and traffic by purpose, to the byte");
   auto* actions =
-      command->add_flag("--actions", arguments->actions, "Instead: what each rank does, in order");
+      command->add_flag("--actions", arguments->actions, "Only print the actions of each rank, in order");
   auto* rank =
-      command->add_option("--rank", arguments->rank, "Instead: both, or the one requested, of this rank")
+      command
+          ->add_option("--rank", arguments->rank,
+                       "Only print memory and actions of this rank, or the one of them that is requested")
           ->check(CLI::Range(0, 1 << 20));
-  command->add_flag("--json", arguments->json, "All of it as JSON")
+  command->add_flag("--json", arguments->json, "Print all of it as JSON")
       ->excludes(memory)
       ->excludes(actions)
       ->excludes(rank);
   auto* timeline = command->add_option(
       "--timeline", arguments->timeline,
-      "Draw ranks x time: FILE.svg, or FILE.json for Perfetto. Times each block on this machine first");
+      "Draw ranks over time: FILE.svg, or FILE.json for Perfetto. First times each block on this machine");
   command->add_flag("--force", arguments->forecast.force,
-                    "Replace a file of --timeline, --write or --plot that is there already");
+                    "Replace an existing file of --timeline, --write or --plot");
   command->add_option(
       "--times", arguments->times,
-      "Times of the blocks: read from this file where it exists, else measured and written there");
+      "Times of the blocks: read from this file if it exists, otherwise measured and written to it");
   command->add_option("--send-ms", arguments->send_ms, "Milliseconds from a send to its arrival (default: 0)")
       ->check(finite_range(0.0, 1e9))
       ->needs(timeline);

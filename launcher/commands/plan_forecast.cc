@@ -8,6 +8,7 @@
 
 #include "launcher/commands/number_range.h"
 #include "launcher/commands/output_file.h"
+#include "launcher/keys/job_file.h"
 #include "launcher/report/affordable_ranks.h"
 #include "launcher/report/cost_report.h"
 #include "launcher/report/layouts_report.h"
@@ -101,55 +102,57 @@ ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, con
 
 CLI::Option* add_forecast_options(CLI::App& command, ForecastArguments& arguments) {
   auto* search = command.add_flag("--search", arguments.search,
-                                  "Instead: the ten fastest layouts that fit, of all that --ranks can have");
+                                  "Only print the ten fastest layouts for --ranks that fit in memory");
   command
       .add_flag("--vary-micro-batch", arguments.vary_micro_batch,
-                "--search may change train.micro_batch, and with it the last bits of the results")
-      ->needs(search);
-  command.add_option("--write", arguments.write, "The job with the fastest layout found, a TOML file")
+                "Let --search change train.micro_batch, which changes the last bits of the results")
       ->needs(search);
   command
-      .add_option("--budget", arguments.budget,
-                  "--search over 1, 2, 4, ... up to --ranks ranks: the fastest that costs no more")
+      .add_option("--write", arguments.write, "Write the job with the fastest layout found to this TOML file")
+      ->needs(search);
+  command
+      .add_option(
+          "--budget", arguments.budget,
+          "Search 1, 2, 4, ... up to --ranks ranks for the fastest layout that costs at most this much")
       ->check(finite_range(0.0, 1e15))
       ->needs(search);
   command
       .add_option("--deadline", arguments.deadline_hours,
-                  "Hours: --search over 1, 2, 4, ... up to --ranks ranks for the cheapest that ends by then; "
-                  "of --autoscale, when the job has to end")
+                  "In hours. With --search: search 1, 2, 4, ... up to --ranks ranks for the cheapest layout "
+                  "that ends in time. With --autoscale: time by which the job must end")
       ->check(finite_range(1e-9, 1e9));
-  auto* scale = command.add_option(
-      "--scale", arguments.scale,
-      "Instead: A..B, efficiency at A, 2A, 4A, ... ranks, with the job's batch and with one that grows");
-  auto* cost =
-      command.add_flag("--cost", arguments.cost,
-                       "Instead: hours and money until the end on --ranks ranks, reserved and preemptible");
-  auto* tokens =
-      command.add_option("--tokens", arguments.tokens, "Of --cost: train on so many, not train.steps");
+  auto* scale = command.add_option("--scale", arguments.scale,
+                                   "Only print efficiency at A, 2A, 4A, ... ranks, given A..B, with the "
+                                   "job's batch and with a batch that grows with the ranks");
+  auto* cost = command.add_flag(
+      "--cost", arguments.cost,
+      "Only print hours and cost of the whole job on --ranks ranks, reserved and preemptible");
+  auto* tokens = command.add_option("--tokens", arguments.tokens,
+                                    "With --cost: tokens to train on, instead of train.steps");
   tokens->check(finite_range(1.0, 1e18))->needs(cost);
   command
       .add_option("--samples", arguments.samples,
-                  "Of --cost: train on so many (epochs times their samples), not train.steps")
+                  "With --cost: samples to train on (epochs times samples), instead of train.steps")
       ->check(finite_range(1.0, 1e18))
       ->needs(cost)
       ->excludes(tokens);
-  command.add_option("--save-s", arguments.save_s, "Of --cost: measured seconds of a checkpoint")
+  command.add_option("--save-s", arguments.save_s, "With --cost: measured seconds of a checkpoint")
       ->check(finite_range(1e-6, 1e9))
       ->needs(cost);
   command
       .add_option("--grow", arguments.grow,
-                  "Of --cost: RANKS:SHARE,...,RANKS; 4:0.5,16 is 4 for half of the steps")
+                  "With --cost: RANKS:SHARE,...,RANKS; 4:0.5,16 uses 4 ranks for half of the steps, then 16")
       ->needs(cost);
   command
-      .add_option(
-          "--autoscale", arguments.autoscale,
-          "Of --cost: MIN:MAX, always the fewest of MIN, 2 MIN, 4 MIN, ... and MAX ranks with which the "
-          "rest ends by --deadline")
+      .add_option("--autoscale", arguments.autoscale,
+                  "With --cost: MIN:MAX; uses the fewest of MIN, 2 MIN, 4 MIN, ... and MAX ranks that end "
+                  "the remaining steps by --deadline")
       ->needs(cost);
-  command.add_option("--seed", arguments.seed, "Of --cost: of the simulated interruptions (default: 1)")
+  command
+      .add_option("--seed", arguments.seed, "With --cost: seed of the simulated interruptions (default: 1)")
       ->check(CLI::NonNegativeNumber)
       ->needs(cost);
-  command.add_option("--plot", arguments.plot, "Of --scale and --cost: a picture of it, FILE.svg");
+  command.add_option("--plot", arguments.plot, "With --scale and --cost: draw the result as FILE.svg");
   return scale;
 }
 

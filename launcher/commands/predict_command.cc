@@ -53,13 +53,12 @@ void add_predict_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<PredictArguments>();
   CLI::App* command =
       app.add_subcommand("predict", "Predict step times of runs on a cluster, without running them");
-  command->add_option("RUNS", arguments->runs, "Runs, a CSV file: a run a row")->required();
-  command->add_option("--cluster", arguments->cluster, "The cluster, a TOML file")->required();
-  command->add_option("--out", arguments->out, "Where the rows are written, with predicted_ms")->required();
-  command->add_flag("--skip-bad", arguments->skip_bad,
-                    "Leave out rows that are no runs, with a warning each");
+  command->add_option("RUNS", arguments->runs, "Runs: a CSV file with one run per row")->required();
+  command->add_option("--cluster", arguments->cluster, "Description of the cluster, a TOML file")->required();
+  command->add_option("--out", arguments->out, "File for the rows with predicted_ms")->required();
+  command->add_flag("--skip-bad", arguments->skip_bad, "Skip invalid rows, with a warning for each");
   command->add_flag("--details", arguments->details,
-                    "Also errors by model, size and layout, and the worst runs");
+                    "Also print errors by model, size and layout, and the worst runs");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment&) { return run_predict(*arguments); };
   });

@@ -37,12 +37,12 @@ ExitCode write_report(const ReportArguments& arguments) {
 
 void add_report_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<ReportArguments>();
-  CLI::App* command = app.add_subcommand(
-      "report", "Write curves, events and configuration of runs into one HTML file, to send or to keep");
+  CLI::App* command =
+      app.add_subcommand("report", "Write curves, events and configuration of runs to one HTML file");
   command->add_option("RUN", arguments->runs, "Output folders of runs, or folders of such folders")
       ->required();
-  command->add_option("--out", arguments->out, "The file, FILE.html")->required();
-  command->add_flag("--force", arguments->force, "Replace a file that is there already");
+  command->add_option("--out", arguments->out, "The HTML file to write")->required();
+  command->add_flag("--force", arguments->force, "Replace an existing file");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment&) { return write_report(*arguments); };
   });

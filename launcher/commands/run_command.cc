@@ -11,9 +11,10 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/config/config.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/job_file.h"
 #include "launcher/supervise/host_list.h"
 #include "launcher/supervise/supervisor.h"
-#include "launcher/train/build.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 
@@ -57,29 +58,26 @@ void add_run_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<RunArguments>();
   Supervisor::Options& options = arguments->options;
   CLI::App* command =
-      app.add_subcommand("run", "Run a training job under mpirun, and start it again until it is done");
+      app.add_subcommand("run", "Run a training job under mpirun, and restart it until it is done");
   command->add_option("JOB", options.job, "The job, a TOML file")->required();
-  command->add_option(
-      "--ranks", arguments->ranks,
-      "Ranks, or MIN:MAX: as many as there is room for and a valid plan (default: 1, or the slots of "
-      "--hosts)");
-  command->add_option("--max-restarts", options.max_restarts, "Restarts before it gives up (default: 20)")
+  command->add_option("--ranks", arguments->ranks,
+                      "Number of ranks, or MIN:MAX: the most that have slots and a valid plan (default: 1, "
+                      "or the slots of --hosts)");
+  command->add_option("--max-restarts", options.max_restarts, "Maximum number of restarts (default: 20)")
       ->check(CLI::Range(0, 1 << 20));
   command
       ->add_option("--max-disk-minutes", options.max_disk_minutes,
-                   "Minutes that a full or failing disk is waited for before a restart (default: 60)")
+                   "Minutes to wait for a full or failing disk before a restart (default: 60)")
       ->check(CLI::Range(0.0, 1e6));
   command->add_option("--hosts", options.hosts,
-                      "mpirun's host file, read again before each start and while fewer than "
-                      "MAX ranks run");
+                      "mpirun's host file; read again before each start, and while fewer than MAX ranks run");
   command
-      ->add_option(
-          "--spares", options.num_spares,
-          "Hosts of the host file that are held back, and take the place of hosts that fail (default: 0)")
+      ->add_option("--spares", options.num_spares,
+                   "Number of hosts in reserve, which replace hosts that fail (default: 0)")
       ->check(CLI::Range(0, 1 << 20));
-  command->add_option("--set", options.overrides, "section.key=value, over what the job says; repeatable")
+  command->add_option("--set", options.overrides, "Overrides a key of the job: section.key=value; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");
+  command->add_option("--out", arguments->out, "Output folder (default: runs/ and the job's name)");
   command->add_option("--mpirun", options.mpirun, "The program that starts ranks (default: mpirun)");
   command->add_option("OPTIONS", options.mpirun_options, "After --: options of mpirun");
   command->callback([arguments, &chosen] {

@@ -17,11 +17,11 @@
 #include "launcher/commands/generated_text.h"
 #include "launcher/commands/number_range.h"
 #include "launcher/commands/sampler.h"
+#include "launcher/data/data_check.h"
 #include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
-#include "launcher/train/build.h"
-#include "launcher/train/data_check.h"
-#include "launcher/train/run_checkpoint.h"
+#include "launcher/job/build.h"
+#include "launcher/state/run_checkpoint.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/regular_file.h"
@@ -174,40 +174,44 @@ void add_sample_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<SampleArguments>();
   CLI::App* command = app.add_subcommand("sample", "Generate text with a trained model");
   SamplingOptions& sampling = arguments->sampling;
-  command->add_option("CHECKPOINT", arguments->checkpoint, "A checkpoint, or the output folder of a run")
+  command
+      ->add_option("CHECKPOINT", arguments->checkpoint,
+                   "A checkpoint, or the output folder of a run (its newest checkpoint)")
       ->required();
   CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "Text to continue");
   command
       ->add_option("--prompts", arguments->prompts,
-                   "A file with a prompt a line; prints a JSON object a line: prompt, text")
+                   "File with one prompt per line; prints one JSON object per line: prompt, text")
       ->excludes(prompt)
       ->check(not_empty());
   command->add_option("--tokens", sampling.num_tokens, "Tokens to generate (default: 100)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
-  command->add_option("--seed", sampling.seed, "The same seed gives the same text (default: 0)")
+  command->add_option("--seed", sampling.seed, "Seed; equal seeds give equal texts (default: 0)")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--temperature", sampling.temperature, "0: always the likeliest token (default: 0.8)")
+  command
+      ->add_option("--temperature", sampling.temperature,
+                   "Sampling temperature; 0 always takes the most likely token (default: 0.8)")
       ->check(finite_range(0.0, 100.0));
-  command->add_option("--top-k", sampling.top_k, "Choose among the K likeliest tokens (default: 0, all)")
+  command->add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens (default: 0, all)")
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--top-p", sampling.top_p,
-                   "Of those, among the fewest with this probability together (default: 1, all)")
+                   "Of these, sample from the fewest tokens with this total probability (default: 1, all)")
       ->check(finite_range(0.0, 1.0));
-  command->add_option("--stop", arguments->stops, "End before this text; may be repeated")
+  command->add_option("--stop", arguments->stops, "End before this text; repeatable")
       ->expected(1)
       ->take_all()
       ->check(not_empty());
-  command->add_flag("--stop-at-document", arguments->stops_at_document,
-                    "End where the model ends a document");
+  command->add_flag("--stop-at-document", arguments->stops_at_document, "End at the end of a document");
   command->add_flag("!--no-cache", sampling.cache,
-                    "Compute every token from the whole context, not from cached keys and values");
-  command->add_flag("--ema", arguments->ema, "The averages of a run with train.ema, not the parameters");
+                    "Compute every token from the whole context, without cached keys and values");
+  command->add_flag("--ema", arguments->ema,
+                    "Use the averages of a run with train.ema instead of the parameters");
   command->add_option("--threads", arguments->threads, "Host threads (default: 0, the cores it may use)")
       ->check(CLI::Range(0, 4096));
   command->add_option(
       "--tokenizer", arguments->tokenizer,
-      "\"bytes\" or the path of its model, as `trireme data text` takes it, over what the checkpoint says");
+      "\"bytes\" or a tokenizer path, as in `trireme data text`, instead of the checkpoint's tokenizer");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_sample(*arguments, launch); };
   });

@@ -71,13 +71,13 @@ ExitCode show_run(const TopArguments& arguments) {
 void add_top_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<TopArguments>();
   CLI::App* command =
-      app.add_subcommand("top", "Show a run's figures and ranks in the terminal until it ends, or Ctrl-C");
+      app.add_subcommand("top", "Show metrics and ranks of a run in the terminal until it ends, or Ctrl-C");
   command->add_option("RUN", arguments->run, "Output folder of a run")->required();
   constexpr double kLeastSeconds = 0.1, kMostSeconds = 3600;
-  command->add_option("--every", arguments->every_s, "Seconds between two looks")
+  command->add_option("--every", arguments->every_s, "Seconds between updates")
       ->check(finite_range(kLeastSeconds, kMostSeconds))
       ->capture_default_str();
-  command->add_flag("--once", arguments->once, "Look once");
+  command->add_flag("--once", arguments->once, "Print once and exit");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment&) { return show_run(*arguments); };
   });

@@ -10,16 +10,18 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/config/config.h"
-#include "launcher/config/config_keys.h"
+#include "launcher/host/agreement.h"
 #include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
-#include "launcher/train/accumulation.h"
-#include "launcher/train/agreement.h"
-#include "launcher/train/build.h"
-#include "launcher/train/chosen_cut.h"
-#include "launcher/train/chosen_layout.h"
-#include "launcher/train/memory_fit.h"
+#include "launcher/job/accumulation.h"
+#include "launcher/job/build.h"
+#include "launcher/job/chosen_cut.h"
+#include "launcher/job/memory_fit.h"
+#include "launcher/keys/config_difference.h"
+#include "launcher/keys/config_keys.h"
+#include "launcher/keys/job_file.h"
+#include "launcher/report/chosen_layout.h"
 #include "launcher/train/rank_session.h"
 #include "launcher/train/stop_request.h"
 #include "launcher/train/trainer.h"
@@ -98,7 +100,7 @@ ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& lau
     fmt::print("{}", config_reference());
     return ExitCode::kDone;
   }
-  TRIREME_CHECK(!arguments.job.empty(), "which job? `trireme train JOB.toml`");
+  TRIREME_CHECK(!arguments.job.empty(), "no job file was given: `trireme train JOB.toml`");
   const StopRequest stop;
   RecordWriter records({.out = output_root(arguments),
                         .attempt = arguments.attempt,
@@ -136,12 +138,13 @@ void add_train_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = app.add_subcommand("train", "Run a training job, alone or under mpirun");
   command->add_option("JOB", arguments->job, "The job, a TOML file");
-  command->add_option("--set", arguments->overrides, "section.key=value, over what the job says; repeatable")
+  command
+      ->add_option("--set", arguments->overrides, "Overrides a key of the job: section.key=value; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--out", arguments->out, "Folder for results (default: runs/ and the job's name)");
+  command->add_option("--out", arguments->out, "Output folder (default: runs/ and the job's name)");
   // Set by `trireme run`, which reads the records of its attempts.
   command->add_option("--attempt", arguments->attempt)->group("");
-  command->add_flag("--help-keys", arguments->help_keys, "Show all keys of a job");
+  command->add_flag("--help-keys", arguments->help_keys, "Print all keys of a job");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_train(*arguments, launch); };
   });

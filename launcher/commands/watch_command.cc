@@ -46,12 +46,12 @@ ExitCode watch_runs(const WatchArguments& arguments) {
 
 void add_watch_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<WatchArguments>();
-  CLI::App* command = app.add_subcommand("watch", "Serve a live page of one run, or of several compared");
+  CLI::App* command = app.add_subcommand("watch", "Serve a live page of one run, or a comparison of several");
   command->add_option("RUN", arguments->runs, "Output folders of runs, or folders of such folders")
       ->required();
   command
       ->add_option("--listen", arguments->listen,
-                   "Address and port; other machines reach it only where the address says so")
+                   "Address and port; other machines can connect only if the address permits it")
       ->capture_default_str();
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment&) { return watch_runs(*arguments); };

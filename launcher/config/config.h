@@ -1,7 +1,7 @@
 // A job as `trireme train` and `trireme plan` read it: one struct per section of the TOML file.
 //
 // The structs hold types and defaults. The meaning, unit and allowed values of each key are in one table,
-// config_keys.cc. Parsing, the resolved text and the reference keys.md are generated from it.
+// config_keys.cc. Parsing, the resolved text and the reference follow from it.
 #pragma once
 
 #include <array>
@@ -188,45 +188,5 @@ struct JobConfig {
   CheckpointSection checkpoint;
   LogSection log;
 };
-
-/// Parses TOML text, applies `overrides`, then checks every value. An override is "section.key=value"; the
-/// value is TOML, or a bare word, which is read as a string. `source` names the text in messages. Throws
-/// Error(kInvalidInput) with source:line:column and the key. A key that has no effect with this model is
-/// refused too, unless it has its default value. Throws Error(kUnsupported) for values that this build does
-/// not support yet.
-JobConfig parse_config(std::string_view toml, std::string_view source,
-                       std::span<const std::string> overrides = {});
-
-/// parse_config for a file that a run wrote. Accepts keys without effect, which earlier builds wrote.
-JobConfig parse_written_config(std::string_view toml, std::string_view source);
-
-/// parse_config of a file.
-JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides = {});
-
-/// Checks rules between several keys. parse_config calls this; call it for configurations made in code.
-void check_config(const JobConfig& config);
-
-/// For a job that trains. Throws Error(kInvalidInput) if a decaying schedule has no step after its warm-up,
-/// and therefore never reaches optimizer.lr. With "constant" returns a warning, because more steps would
-/// continue the same schedule; else an empty string.
-std::string check_schedule(const JobConfig& config);
-
-/// A warning if adapters are trained on a base model with random weights; else empty.
-std::string doubt_about_adapters(const JobConfig& config);
-
-/// A warning if recorded pipeline steps were never tested on a device of this type; else empty.
-std::string doubt_about_recorded_steps(const JobConfig& config, DeviceType device);
-
-/// The resolved configuration: every key that has an effect, with its value. Deterministic, so ranks can
-/// compare it. parse_config of the text returns the same configuration.
-std::string to_toml(const JobConfig& config);
-
-/// Compares the resolved texts of all ranks. Empty if they agree; else one line for each rank and key that
-/// differ from rank 0, with both values.
-std::string describe_difference(std::span<const std::string> texts_by_rank);
-
-/// Changes of the mathematics when a run resumes: "optimizer.lr (0.1, now 0.2)" for each key of [model],
-/// [data], [train], [optimizer] and [precision] that differs.
-std::vector<std::string> describe_changes(const JobConfig& before, const JobConfig& now);
 
 }  // namespace trireme

@@ -1,10 +1,10 @@
 // BERT: masked language modelling, and classification of documents.
 #include "models/bert.h"
 
+#include "launcher/data/token_data.h"
 #include "launcher/families/model_family.h"
 #include "launcher/families/tensor_chunks.h"
 #include "launcher/families/token_model.h"
-#include "launcher/train/token_data.h"
 #include "models/bert_hf.h"
 #include "runtime/base/error.h"
 

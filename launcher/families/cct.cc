@@ -1,10 +1,10 @@
 // Compact convolutional transformers, for small images.
 #include "models/cct.h"
 
+#include "launcher/data/image_data.h"
 #include "launcher/families/image_model.h"
 #include "launcher/families/model_family.h"
 #include "launcher/families/tensor_chunks.h"
-#include "launcher/train/image_data.h"
 
 namespace trireme {
 namespace {

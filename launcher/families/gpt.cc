@@ -1,10 +1,10 @@
 // GPT-2 and GPT-3.
 #include "models/gpt.h"
 
+#include "launcher/data/token_data.h"
 #include "launcher/families/model_family.h"
 #include "launcher/families/tensor_chunks.h"
 #include "launcher/families/token_model.h"
-#include "launcher/train/token_data.h"
 #include "models/gpt_hf.h"
 #include "runtime/base/error.h"
 

@@ -20,11 +20,10 @@ void fill_in_image_size(JobConfig& config, std::int64_t published) {
   std::int64_t &model = config.model.image_size, &data = config.data.image_size;
   if (model == 0) model = data > 0 ? data : published;
   if (data == 0) data = model;
-  TRIREME_CHECK(
-      data == model,
-      "data.image_size = {} is not model.image_size = {}: the model has positions for images of that "
-      "size alone; give one of them, or both the same",
-      data, model);
+  TRIREME_CHECK(data == model,
+                "data.image_size = {} is not model.image_size = {}: the model has positions for images of "
+                "one size only; set one of the two keys, or both to the same value",
+                data, model);
 }
 
 std::string image_transformer_text(const ModelSection& model) {

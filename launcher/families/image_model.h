@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-/// The published shape of model.size, for values that a job leaves open.
+/// The published shape of model.size; supplies the values that a job does not set.
 struct PublishedShape {
   std::int64_t hidden, heads;
 };
 
 /// Throws Error(kInvalidInput) if a model has neither a size nor layers, width and heads, if the heads do not
-/// divide the width, or if model.tensor_chunks does not divide the heads.
+/// divide the width, or for model.tensor_chunks that check_tensor_chunks() refuses.
 void check_image_shape(const ModelSection& model, const PublishedShape& published);
 
 /// Fills in model.image_size and data.image_size. A job may set only one of them, or neither, which means

@@ -1,10 +1,10 @@
 // Llama 3 and models of the same architecture.
 #include "models/llama.h"
 
+#include "launcher/data/token_data.h"
 #include "launcher/families/model_family.h"
 #include "launcher/families/tensor_chunks.h"
 #include "launcher/families/token_model.h"
-#include "launcher/train/token_data.h"
 #include "models/llama_hf.h"
 #include "runtime/base/error.h"
 

@@ -1,7 +1,7 @@
 // The launcher's table of model families: one entry per family, each in its own file.
 //
 // To add one, write an entry like those in gpt.cc and resnet.cc, and add its line to model_family.cc. Keys
-// that no other family has are members of ModelSection and rows of config/model_keys.cc.
+// that no other family has are members of ModelSection and rows of keys/model_keys.cc.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "launcher/config/config.h"
-#include "launcher/train/data_module.h"
+#include "launcher/data/data_module.h"
 #include "runtime/block.h"
 #include "runtime/checkpoint/hf_config.h"
 #include "runtime/checkpoint/hf_model.h"

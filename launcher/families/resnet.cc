@@ -1,8 +1,8 @@
 // Residual networks for ImageNet's and CIFAR's images.
 #include "models/resnet.h"
 
+#include "launcher/data/image_data.h"
 #include "launcher/families/model_family.h"
-#include "launcher/train/image_data.h"
 
 namespace trireme {
 namespace {

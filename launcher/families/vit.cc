@@ -1,10 +1,10 @@
 // Vision transformers.
 #include "models/vit.h"
 
+#include "launcher/data/image_data.h"
 #include "launcher/families/image_model.h"
 #include "launcher/families/model_family.h"
 #include "launcher/families/tensor_chunks.h"
-#include "launcher/train/image_data.h"
 #include "models/vit_hf.h"
 #include "runtime/base/error.h"
 
@@ -39,11 +39,10 @@ void check_patches(const char* section, std::int64_t image_size, std::int64_t pa
       "{0}.image_size = {1}: an image of {1} x {1} pixels is smaller than a patch of model.patch = {2}: "
       "take larger images or smaller patches",
       section, image_size, patch);
-  TRIREME_CHECK(
-      image_size % patch == 0,
-      "{}.image_size = {}: a side of so many pixels is no whole number of patches, model.patch = {}: {} or "
-      "{} is",
-      section, image_size, patch, image_size / patch * patch, (image_size / patch + 1) * patch);
+  TRIREME_CHECK(image_size % patch == 0,
+                "{}.image_size = {}: this side is not a multiple of model.patch = {} pixels: {} or "
+                "{} is",
+                section, image_size, patch, image_size / patch * patch, (image_size / patch + 1) * patch);
 }
 
 void check(const ModelSection& model) {

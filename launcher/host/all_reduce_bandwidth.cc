@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "launcher/train/agreement.h"
+#include "launcher/host/agreement.h"
 #include "runtime/base/error.h"
 #include "runtime/context.h"
 

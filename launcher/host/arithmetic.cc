@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/backend.h"
-#include "launcher/build_info.h"
+#include "launcher/host/agreement.h"
+#include "launcher/host/build_info.h"
 #include "launcher/host/machine.h"
-#include "launcher/train/agreement.h"
 #include "parallel/comm/nccl.h"
 #include "parallel/plan/plan_text.h"
 
@@ -59,7 +59,7 @@ BitFacts arithmetic_of(Device device) {
   for (const auto& [library, version] : report.versions) facts[library] = version;
   const auto index = static_cast<std::size_t>(device.index);
   if (index < report.devices.size()) {
-    // Libraries choose algorithms by the card and its number of multiprocessors.
+    // Libraries choose algorithms by the GPU's model and number of multiprocessors.
     const DeviceReport::Card& card = report.devices[index];
     facts[kCardFact] =
         fmt::format("{}, {}, {} multiprocessors", card.name, card.architecture, card.num_multiprocessors);
@@ -90,15 +90,15 @@ std::string describe_different_ranks(const std::vector<BitFacts>& all,
   text = "the ranks' results would differ in their last bits:" + text;
   if (instructions) {
     text +=
-        "\nlet all of them use the instructions of the weakest: oneDNN and Trireme's native kernels follow "
-        "`mpirun -x ONEDNN_MAX_CPU_ISA=AVX2` (or the name above that is least)";
+        "\nlimit all ranks to the smallest instruction set above, such as `mpirun -x "
+        "ONEDNN_MAX_CPU_ISA=AVX2`: oneDNN and Trireme's native kernels obey this variable";
   }
   if (cards) {
     text +=
-        "\ntrain on cards of one kind: libraries choose their algorithms by the card and the number of its "
-        "multiprocessors (a part of a card, MIG, counts as another card)";
+        "\ntrain on GPUs of one model: libraries choose their algorithms by model and number of "
+        "multiprocessors (a part of a GPU, MIG, counts as another model)";
   }
-  if (others) text += "\ngive all machines the same build, libraries and kind of processor";
+  if (others) text += "\nuse machines with the same build, libraries and kind of processor";
   return text;
 }
 

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "kernels/backend.h"
-#include "launcher/train/agreement.h"
+#include "launcher/host/agreement.h"
 #include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/backend.h"
-#include "launcher/build_info.h"
+#include "launcher/host/build_info.h"
 #include "launcher/host/device.h"
 #include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"

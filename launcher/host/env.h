@@ -12,7 +12,7 @@ namespace trireme {
 using EnvironmentLookup = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> environment_variable(const char* name);
 
-/// Holds the tag of an attempt (launcher/supervise/history.h).
+/// Holds the tag of an attempt (launcher/records/history.h).
 inline constexpr const char* kAttemptVariable = "TRIREME_ATTEMPT";
 
 /// The launch of this process, as known before MPI is initialised.

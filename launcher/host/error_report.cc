@@ -6,7 +6,7 @@
 #include <string>
 #include <system_error>
 
-#include "launcher/report/field_keys.h"
+#include "launcher/config/field_keys.h"
 #include "runtime/base/lines_error.h"
 
 namespace trireme {

@@ -10,8 +10,8 @@
 
 namespace trireme {
 
-/// The CPU time in cores that control groups allow, from cgroup v2 (cpu.max) or v1 (cpu.cfs_quota_us) of this
-/// process and all groups above it. Null: no limit. `root`: replaces "/" in tests.
+/// CPU time limit in cores of this process's control group and its parents, from cgroup v2 (cpu.max) or v1
+/// (cpu.cfs_quota_us). Null: no limit. `root`: replaces "/" in tests.
 std::optional<double> cgroup_cpu_limit(const std::filesystem::path& root = "/");
 
 /// The same for memory, in bytes.
@@ -29,8 +29,8 @@ struct CoreCounts {
 };
 CoreCounts count_cores();
 
-/// Threads for one of `num_local_ranks` ranks, so that together they do not exceed the machine's cores: its
-/// affinity, or its share of the machine if that is less. At least 1.
+/// Number of threads per rank so that the `num_local_ranks` ranks of a machine do not exceed its cores: the
+/// cores of the rank's affinity, or its share of the machine if that is less. At least 1.
 int threads_per_rank(const CoreCounts& cores, int num_local_ranks);
 
 /// Throws Error(kInvalidInput) if `threads`, which the user set as `name`, exceed the cores of this process.

@@ -9,7 +9,8 @@ namespace trireme {
 
 namespace {
 
-// doctor's output: the whole file, or the result of a stage in a part of the gate.
+// The output of `trireme doctor`: the whole file, or the result of the stage `rates` in probe.json of
+// gpu_gate.sh.
 const nlohmann::json& doctor_report(const nlohmann::json& json) {
   return json.contains("stages") ? json.at("stages").at("rates").at("result") : json;
 }
@@ -28,13 +29,12 @@ MeasuredCard read_measured_card(const std::filesystem::path& file) {
   } catch (const std::exception& e) {
     throw Error(
         ErrorCode::kInvalidInput,
-        "{}: it does not have gpus.devices[0] and gpu_rates.context_bytes of a card: take what `trireme "
-        "doctor --json` prints where there is one, or probe.json of tests/bench/gpu_gate.sh, whose "
-        "stage `rates` has it: {}",
+        "{}: it lacks gpus.devices[0] or gpu_rates.context_bytes of a GPU: use the output of `trireme doctor "
+        "--json` on a machine with a GPU, or probe.json of tests/bench/gpu_gate.sh: {}",
         card.file, e.what());
   }
   TRIREME_CHECK(card.context_bytes >= 0 && card.context_bytes < card.memory_bytes,
-                "{}: gpu_rates.context_bytes = {} is no part of gpus.devices[0].memory_bytes = {}", card.file,
+                "{}: gpu_rates.context_bytes = {} is not below gpus.devices[0].memory_bytes = {}", card.file,
                 card.context_bytes, card.memory_bytes);
   return card;
 }

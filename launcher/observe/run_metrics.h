@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "launcher/observe/histogram.h"
+#include "launcher/observe/metrics.h"
 #include "launcher/observe/prometheus_text.h"
-#include "launcher/train/metrics.h"
 
 namespace trireme {
 

@@ -87,7 +87,7 @@ void RunMonitor::write_file(double now_s) {
     write_metrics_file(options_.metrics_file, with_machine(metrics_.text(now_s)));
     warned_ = false;
   } catch (const Error& error) {
-    if (!warned_) log_warning(fmt::format("log.prometheus: {}; the run goes on", error.what()));
+    if (!warned_) log_warning(fmt::format("log.prometheus: {}; training continues", error.what()));
     warned_ = true;
   }
 }

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "launcher/observe/machine_metrics.h"
+#include "launcher/observe/metrics.h"
 #include "launcher/observe/metrics_server.h"
 #include "launcher/observe/run_metrics.h"
 #include "launcher/observe/tensorboard_file.h"
-#include "launcher/train/metrics.h"
 
 namespace trireme {
 

@@ -152,7 +152,7 @@ void TensorBoardFile::write_record(std::string_view event) {
   record += event;
   append_bytes(record, masked_crc(event));
   if (::write(fd_, record.data(), record.size()) == static_cast<ssize_t>(record.size())) return;
-  log_warning(fmt::format("log.tensorboard: cannot write {}: {}; the file ends here, the run goes on",
+  log_warning(fmt::format("log.tensorboard: cannot write {}: {}; the file ends here, training continues",
                           path_.string(), std::strerror(errno)));
   ::close(std::exchange(fd_, -1));
 }

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/observe/metrics.h"
 #include "launcher/observe/tensorboard_values.h"
-#include "launcher/train/metrics.h"
 
 namespace trireme {
 

@@ -11,7 +11,7 @@
 namespace trireme {
 
 static_assert(std::endian::native == std::endian::little,
-              "numbers are little-endian, and written as they are");
+              "the format is little-endian, and numbers are copied without conversion");
 
 template <class T>
 void append_bytes(std::string& to, T value) {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "launcher/train/rank_times.h"
+#include "launcher/observe/rank_times.h"
 
 namespace trireme {
 namespace {

@@ -15,7 +15,7 @@ std::string live_page();
 /// tags.
 std::string report_page(const nlohmann::ordered_json& data);
 
-/// {"runs": [...], "made": Unix time}, each run as run_json has it.
+/// {"runs": [...], "made": Unix time}. Each run is the result of run_json().
 nlohmann::ordered_json report_data(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace trireme

@@ -97,7 +97,8 @@ fs::path find_run(const std::string& argument) {
   TRIREME_CHECK(fs::is_directory(argument),
                 "there is no folder {}; name the output folder of a run (its --out)", argument);
   TRIREME_CHECK(is_run(argument),
-                "{} is no output folder of a run: that has a config.toml and a metrics.jsonl", argument);
+                "{} is not the output folder of a run, which has a config.toml and a metrics.jsonl",
+                argument);
   return argument;
 }
 

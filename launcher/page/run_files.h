@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// `folder`/`name` if the file exists inside the folder, else nothing. Links that lead out of the folder are
-/// not followed: other users than the owner of the files may open the page.
+/// Returns `folder`/`name` if the file exists inside the folder, else null. Links that lead out of the folder
+/// are not followed, because users who cannot read their targets may open the page.
 std::optional<std::filesystem::path> file_within(const std::filesystem::path& folder,
                                                  const std::string& name);
 
@@ -24,7 +24,7 @@ std::string last_lines_within(const std::filesystem::path& folder, const std::st
 inline constexpr std::size_t kMaxRuns = 64;
 
 /// The runs that a command's argument names: the output folder of a run, or a folder that contains such
-/// folders. Empty if the folder does not exist (any more).
+/// folders. Empty if the folder does not exist.
 std::vector<std::filesystem::path> runs_at(const std::string& argument);
 
 enum class NoRuns { kRefused, kAllowed };
@@ -33,10 +33,10 @@ enum class NoRuns { kRefused, kAllowed };
 std::vector<std::filesystem::path> find_runs(const std::vector<std::string>& arguments,
                                              NoRuns no_runs = NoRuns::kRefused);
 
-/// Exactly one run.
+/// The output folder of one run. Throws Error(kInvalidInput) if `argument` is not one.
 std::filesystem::path find_run(const std::string& argument);
 
-/// Names of the folders for the page: the last part of the path, or the whole path where two are equal.
+/// Names of the folders for the page: the last part of each path, or the whole path if two names are equal.
 std::vector<std::string> display_names(const std::vector<std::filesystem::path>& folders);
 
 }  // namespace trireme

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "launcher/observe/rank_times.h"
 #include "launcher/page/run_files.h"
-#include "launcher/train/rank_times.h"
 #include "runtime/checkpoint/checkpoint_name.h"
 #include "runtime/checkpoint/json_file.h"
 

@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Requests are rounded up, within the last page.
+// Allocator rounds requests up; the rounded size does not exceed the last page of the borrowed memory.
 class BorrowedMemory : public MemorySource {
  public:
   BorrowedMemory(std::shared_ptr<const void> owner, std::span<const std::byte> bytes)

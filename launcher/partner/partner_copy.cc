@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/elapsed.h"
 #include "launcher/host/machine.h"
 #include "launcher/partner/borrowed_tensor.h"
-#include "launcher/train/agreement.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/pending_folder.h"
 #include "runtime/data/tokenizer.h"

@@ -1,13 +1,13 @@
 // checkpoint.partner: copies a checkpoint to the memory of hosts while training continues ([Note: partner
 // copies]).
 //
-// [Note: progress of a copy] A thread of each rank reserves space for its shard and for the shards it will
-// receive, and writes its own shard from the snapshot. Once all ranks have done that, the shards are sent in
-// chunks. In the exchange of each step one chunk is posted and the previous one awaited, by the rank's main
-// thread, because no other thread communicates. Then the thread compares checksums and renames the files.
-// Once all ranks have done that, older copies are removed. So there is always a whole copy, and no host loses
-// a part before it has the new one. A failure, most often full memory, only costs this copy and causes a
-// warning.
+// [Note: progress of a copy] A thread of each rank reserves space for its shard and for the shards that it
+// will receive, and writes its own shard from the snapshot. When all ranks have written, they send the shards
+// in chunks. In each step's exchange the main thread of a rank posts one chunk and waits for the previous
+// one; no other thread communicates. After the last chunk the rank's thread compares checksums and renames
+// the files. When all ranks have renamed theirs, older copies are removed. So a complete copy exists at any
+// time, and a host keeps its part of the old copy until the new copy is complete. A failure, most often full
+// memory, discards only this copy and causes a warning.
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "launcher/host/rank_work.h"
 #include "launcher/partner/partner_folder.h"
 #include "launcher/partner/partner_places.h"
-#include "launcher/train/rank_work.h"
-#include "launcher/train/run_state.h"
+#include "launcher/state/run_state.h"
 #include "parallel/run/state_files.h"
 
 namespace trireme {
@@ -66,13 +66,13 @@ class PartnerCopy {
 
   bool is_active() const { return header_.step >= 0; }
   /// Copies the snapshot that was just taken. The next snapshot must wait until this rank is at kReady, or
-  /// the copy has finished. No other copy may be active. `state` counts on rank 0 only. Collective.
+  /// the copy has finished. No other copy may be active. Only rank 0 reads the arguments. Collective.
   void start(const RunState& state, const std::optional<std::filesystem::path>& tokenizer_model);
   Progress progress() const { return work_.progress(); }
-  /// Continues the copy, if the progress of all ranks allows. `ranks` is the same on every rank. Collective
-  /// if a rank failed, which causes a warning.
+  /// Continues the copy as far as `ranks` permits: the progress of every rank, equal on all ranks. If a rank
+  /// failed, the call is collective and logs a warning.
   std::optional<Copied> advance(std::span<const Progress> ranks);
-  /// Completes the copy, or fails; null if none is active. Collective.
+  /// Waits until the copy is complete. Returns null if it failed or none is active. Collective.
   std::optional<Copied> finish();
   /// Cancels the active copy and removes its files.
   void discard() noexcept;
@@ -96,7 +96,7 @@ class PartnerCopy {
   const PartnerRing ring_;
   const PartnerPlaces places_;
   const std::int64_t chunk_bytes_;
-  const std::string mark_;  // of rank 0's process
+  const std::string mark_;  // unique to rank 0's process
   StateFiles files_;
   std::int64_t num_saves_ = 0;
   bool has_warned_ = false;  // about the last copy

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/machine.h"
 #include "launcher/partner/borrowed_tensor.h"
-#include "launcher/train/agreement.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/safetensors_parts.h"
 #include "runtime/checkpoint/writer_mark.h"

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "launcher/report/field_keys.h"
+#include "launcher/config/field_keys.h"
+#include "launcher/render/text_table.h"
 #include "launcher/report/foreseen_step.h"
-#include "launcher/report/text_table.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "launcher/report/block_profile.h"
+#include "launcher/job/block_profile.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/json_file.h"
 

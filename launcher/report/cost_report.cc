@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "launcher/report/text_table.h"
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
+#include "launcher/render/text_table.h"
 #include "parallel/cost/checkpoint_interval.h"
 #include "parallel/cost/rank_policy.h"
 #include "parallel/run/checkpoint_state.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "launcher/report/text_table.h"
-#include "launcher/train/measured_products.h"
+#include "launcher/render/text_table.h"
+#include "launcher/state/measured_products.h"
 
 namespace trireme {
 

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "launcher/job/accumulation.h"
+#include "launcher/job/build.h"
+#include "launcher/job/chosen_cut.h"
 #include "launcher/report/layouts_report.h"
 #include "launcher/report/plan_report.h"
-#include "launcher/train/accumulation.h"
-#include "launcher/train/build.h"
-#include "launcher/train/chosen_cut.h"
 #include "parallel/mesh/hosts.h"
 
 namespace trireme {

@@ -6,14 +6,15 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "launcher/config/layout_keys.h"
 #include "launcher/config/words.h"
 #include "launcher/host/machine.h"
+#include "launcher/job/build.h"
+#include "launcher/job/memory_fit.h"
+#include "launcher/keys/job_file.h"
+#include "launcher/keys/layout_keys.h"
+#include "launcher/render/text_table.h"
 #include "launcher/report/layout_json.h"
 #include "launcher/report/plan_report.h"
-#include "launcher/report/text_table.h"
-#include "launcher/train/build.h"
-#include "launcher/train/memory_fit.h"
 
 namespace trireme {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "parallel/foresee/stage_cut.h"
+#include "parallel/layout/stage_cut.h"
 
 namespace trireme {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "launcher/report/text_table.h"
+#include "launcher/render/text_table.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {

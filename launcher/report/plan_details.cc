@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "launcher/report/text_table.h"
+#include "launcher/render/text_table.h"
 #include "parallel/mesh/hosts.h"
 #include "parallel/plan/plan_text.h"
 

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "launcher/report/field_keys.h"
+#include "launcher/config/field_keys.h"
 #include "launcher/report/layout_json.h"
 #include "launcher/report/placement.h"
 #include "launcher/report/plan_details.h"

@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "launcher/host/device.h"
+#include "launcher/job/accumulation.h"
+#include "launcher/job/build.h"
 #include "launcher/report/placement.h"
-#include "launcher/train/accumulation.h"
-#include "launcher/train/build.h"
 #include "parallel/foresee/accumulation_choice.h"
-#include "parallel/foresee/block_work.h"
 #include "parallel/foresee/plan_simulate.h"
+#include "parallel/layout/block_work.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

@@ -8,10 +8,10 @@
 
 #include "launcher/config/config.h"
 #include "launcher/host/measured_card.h"
-#include "launcher/report/block_profile.h"
+#include "launcher/job/block_profile.h"
+#include "launcher/job/memory_fit.h"
 #include "launcher/report/pipeline_report.h"
 #include "launcher/report/plan_time.h"
-#include "launcher/train/memory_fit.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/layout/model_layout.h"
 #include "parallel/plan/plan.h"

@@ -5,12 +5,13 @@
 #include <map>
 
 #include "launcher/families/model_family.h"
+#include "launcher/job/accumulation.h"
+#include "launcher/job/build.h"
+#include "launcher/render/text_table.h"
 #include "launcher/report/placement.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
-#include "launcher/report/text_table.h"
-#include "launcher/train/accumulation.h"
-#include "launcher/train/build.h"
+#include "launcher/state/initial_weights.h"
 #include "parallel/plan/plan_text.h"
 
 namespace trireme {

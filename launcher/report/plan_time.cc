@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "launcher/cluster/cluster_file.h"
-#include "launcher/report/text_table.h"
+#include "launcher/render/text_table.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

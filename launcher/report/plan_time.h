@@ -28,9 +28,9 @@ struct RankPlace {
   const char* chosen_by = "--device";  // for messages
 };
 
-/// Reads the file. `device` names one of its devices. Empty selects the only device, or the only one measured
-/// for such ranks; a device for their number wins over one for any number. Throws Error(kInvalidInput) with
-/// the list of devices.
+/// Reads the file. `device` names one of its devices. If it is empty, selects the only device, or the only
+/// one that was measured for ranks like `place`. A device for exactly this number of ranks has priority over
+/// one for any number. Throws Error(kInvalidInput) with the list of devices.
 ClusterChoice read_cluster_choice(const std::string& file, const std::string& device, const RankPlace& place);
 
 /// The same for a cluster already read, with the device's name or "" in `choice.device`.
@@ -39,7 +39,7 @@ ClusterChoice with_device(ClusterChoice choice, const RankPlace& place);
 /// The cluster with the device for a number of ranks.
 using ClusterOfRanks = std::function<ClusterChoice(int num_ranks)>;
 
-/// Returns `price()`. A ClusterError gets the file's name.
+/// Returns `price()`. Adds the name of the file to a ClusterError.
 template <class Price>
 auto priced_on(const ClusterChoice& choice, const Price& price) {
   try {

@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 
-#include "launcher/report/timeline_svg.h"
-#include "launcher/report/timeline_trace.h"
-#include "launcher/train/accumulation.h"
-#include "launcher/train/build.h"
-#include "launcher/train/output_folder.h"
+#include "launcher/job/accumulation.h"
+#include "launcher/job/build.h"
+#include "launcher/records/output_folder.h"
+#include "launcher/render/timeline_svg.h"
+#include "launcher/render/timeline_trace.h"
 #include "parallel/foresee/plan_simulate.h"
 #include "runtime/base/error.h"
 

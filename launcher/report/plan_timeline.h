@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <string>
 
-#include "launcher/report/block_profile.h"
+#include "launcher/job/block_profile.h"
 #include "launcher/report/plan_report.h"
-#include "parallel/foresee/timeline.h"
+#include "parallel/plan/timeline.h"
 
 namespace trireme {
 

@@ -8,7 +8,7 @@
 #include <map>
 #include <numeric>
 
-#include "launcher/report/text_table.h"
+#include "launcher/render/text_table.h"
 
 namespace trireme {
 namespace {

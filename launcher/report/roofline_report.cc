@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/families/model_family.h"
-#include "launcher/report/text_table.h"
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
+#include "launcher/render/text_table.h"
 
 namespace trireme {
 namespace {

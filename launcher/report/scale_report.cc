@@ -6,8 +6,8 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
-#include "launcher/report/field_keys.h"
-#include "launcher/report/text_table.h"
+#include "launcher/config/field_keys.h"
+#include "launcher/render/text_table.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/render/line_plot.h"
 #include "launcher/report/foreseen_step.h"
-#include "launcher/report/line_plot.h"
 #include "launcher/report/progress_lines.h"
 
 namespace trireme {

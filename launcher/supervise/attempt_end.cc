@@ -3,11 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "launcher/host/exit_code.h"
+#include "launcher/page/run_files.h"
 #include "launcher/supervise/job_output.h"
 #include "launcher/supervise/mpirun_words.h"
 #include "runtime/base/disk_failure.h"
@@ -17,19 +18,15 @@
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kTailBytes = 1 << 16;
+constexpr std::size_t kTailBytes = 1 << 16;
 
 }  // namespace
 
 std::int64_t last_step(const std::filesystem::path& metrics) {
-  std::ifstream file(metrics, std::ios::binary | std::ios::ate);
-  if (!file) return 0;
-  const std::int64_t begin = std::max<std::int64_t>(0, static_cast<std::int64_t>(file.tellg()) - kTailBytes);
-  file.seekg(begin);
+  std::istringstream lines(last_lines_within(metrics.parent_path(), metrics.filename().string(), kTailBytes));
   std::int64_t step = 0;
-  for (std::string line; std::getline(file, line) && !file.eof();) {
+  for (std::string line; std::getline(lines, line) && !lines.eof();) {
     const auto parsed = parse_small_json(line);
-    // The remainder of a line that began before the tail.
     if (!parsed.is_object() || !parsed.contains("step")) continue;
     if (parsed["step"].is_number_integer()) step = parsed["step"];
   }

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "launcher/records/history.h"
+#include "launcher/records/output_folder.h"
 #include "launcher/supervise/attempt_records.h"
 #include "launcher/supervise/culprit_host.h"
-#include "launcher/supervise/history.h"
 #include "launcher/supervise/host_pool.h"
-#include "launcher/train/output_folder.h"
 
 namespace trireme {
 

@@ -19,17 +19,17 @@ class AttemptRecords {
   AttemptRecords(const std::filesystem::path& out, const std::string& tag)
       : folders_(record_folders(out, tag)), here_(supervisor_host(tag)) {}
 
-  /// Reads new files; lists two folders.
+  /// Reads the files that are new in the two folders of records.
   void look();
   /// Stores the record if `line` holds one, and returns true.
   bool take(std::string_view line);
   void add(RunRecord record) { records_.push_back(std::move(record)); }
 
-  /// The earliest failure with a culprit, else the earliest failure; null if there is none. Leaves out
-  /// the record of a rank on another host that calls a host silent if ranks of this host ran too: the other
-  /// host may be the one that is cut off.
+  /// The earliest failure with a culprit, else the earliest failure; null if there is none. Ignores a report
+  /// of a silent host if it comes from a rank on another host and ranks ran on this host, too: the reporting
+  /// host may itself be cut off.
   std::optional<RunRecord> failure() const;
-  /// The earliest record that failure() leaves out, without its culprit; null if there is none.
+  /// The earliest record that failure() ignores, without its culprit; null if there is none.
   std::optional<RunRecord> doubtful_failure() const;
   /// The record of the resume from a checkpoint; null if the job began at step 0.
   std::optional<RunRecord> resumed() const { return first(RunRecord::Event::kResumed); }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "launcher/report/field_keys.h"
+#include "launcher/config/field_keys.h"
 #include "runtime/base/terminal_text.h"
 
 namespace trireme {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervise/history.h"
+#include "launcher/records/history.h"
 
 namespace trireme {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/supervise/history.h"
+#include "launcher/records/history.h"
 #include "launcher/supervise/host_list.h"
 
 namespace trireme {

@@ -4,10 +4,10 @@
 
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
+#include "launcher/job/build.h"
+#include "launcher/job/chosen_cut.h"
+#include "launcher/report/chosen_layout.h"
 #include "launcher/report/plan_report.h"
-#include "launcher/train/build.h"
-#include "launcher/train/chosen_cut.h"
-#include "launcher/train/chosen_layout.h"
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
 

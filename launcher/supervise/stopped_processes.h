@@ -12,7 +12,7 @@
 
 namespace trireme {
 
-/// The stopped processes among tagged_processes(tag). A debugger stops processes too.
+/// The stopped processes among tagged_processes(tag), including those that a debugger stopped.
 std::vector<int> stopped_processes(const std::string& tag);
 
 class StoppedProcesses {
@@ -37,7 +37,7 @@ class StoppedProcesses {
   static constexpr Clock::time_point kNever = Clock::time_point::max();
   std::string tag_;
   int mpirun_;
-  Clock::time_point told_to_end_ = kNever, mpirun_stopped_ = kNever;  // when each was first seen
+  Clock::time_point told_to_end_ = kNever, mpirun_stopped_ = kNever;  // times of first observation
 };
 
 }  // namespace trireme

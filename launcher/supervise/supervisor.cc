@@ -109,7 +109,7 @@ void Supervisor::end_orphan() {
   AttemptFolder(attempt.tag).remove();
   AttemptRecords(out_.root, attempt.tag).remove_host_folder();
   const std::string how = killed > 0 ? fmt::format("{} of its processes were killed", killed)
-                          : runs     ? std::string("it was told to stop, and has ended")
+                          : runs     ? std::string("it was asked to stop and has ended")
                                      : std::string("it has ended");
   history_.note("takeover", what + "; " + how);
   say(what + "; " + how);
@@ -123,8 +123,9 @@ Supervisor::Place Supervisor::choose_place() const {
   if (hosts_) {
     place.hosts = hosts_->choose(attempts);
     const int slots = num_slots(place.hosts.used);
-    TRIREME_CHECK(slots >= range.min, "--hosts {}: {} slot(s) are left, and --ranks asks for {} or more{}",
-                  options_.hosts, slots, range.min, hosts_->describe_missing());
+    TRIREME_CHECK(slots >= range.min,
+                  "--hosts {}: only {} slot(s) are usable, but --ranks needs at least {}{}", options_.hosts,
+                  slots, range.min, hosts_->describe_missing());
     range.max = std::min(range.max, slots);
     same_hosts = attempts.empty() || attempts.back().hosts == names_of(place.hosts.used);
   }
@@ -148,9 +149,9 @@ std::string Supervisor::describe_place() const {
   std::string text = ", on " + to_text(place_.hosts.used);
   if (!place_.hosts.spares.empty()) text += "; spare: " + to_text(place_.hosts.spares);
   if (!place_.hosts.left_out.empty())
-    text += fmt::format("; left out, until others fail too: {}", to_text(place_.hosts.left_out));
+    text += fmt::format("; excluded until other hosts fail, too: {}", to_text(place_.hosts.left_out));
   const std::string missing = hosts_->describe_missing();
-  return missing.empty() ? text : text + "; cannot be used:" + missing;
+  return missing.empty() ? text : text + "; unusable:" + missing;
 }
 
 std::string Supervisor::describe_limit() const {
@@ -221,8 +222,9 @@ void Supervisor::react_to_signals(const JobProcess& job) {
   for (int signal = inbox_.take(); signal != 0; signal = inbox_.take()) {
     // SIGUSR1 lets the ranks save a checkpoint; after SIGTERM mpirun would kill them within a second.
     job.send(num_signals_++ == 0 ? SIGUSR1 : SIGTERM);
-    say(num_signals_ == 1 ? "told to stop: so is the job, after a checkpoint; once more ends it at once"
-                          : "told to stop once more: the job is ended");
+    say(num_signals_ == 1
+            ? "stop requested: the job saves a checkpoint and ends; a second signal ends it at once"
+            : "stop requested again: ending the job at once");
   }
 }
 
@@ -252,7 +254,7 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
     if ((is_ended || end.is_announced()) && !failed) failed = Clock::now();
     const auto time_to_end = end.blames_silent_host() ? kTimeToEndWithoutHost : kTimeToEnd;
     if (failed && Clock::now() > *failed + time_to_end) {
-      say(fmt::format("mpirun has not ended {} s after the job's failure: it is killed",
+      say(fmt::format("mpirun is still running {} s after the job's failure: killing it",
                       time_to_end.count()));
       job.send(SIGKILL);
       killed_mpirun = true;
@@ -271,7 +273,7 @@ void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& 
     }
     if (!may_grow(attempt)) continue;
     growing_ = true;
-    say("more ranks can run: the job is told to stop, and goes on with them");
+    say("more ranks can run: the job saves a checkpoint, stops, and restarts with them");
     job.send(SIGUSR1);
   }
   output.show_rest();
@@ -358,7 +360,7 @@ ExitCode Supervisor::finish(const Decision& decision) {
   try {
     history_.flush();
   } catch (const Error& error) {
-    say(fmt::format("the end of the history is lost: {}", error.what()));
+    say(fmt::format("cannot write the end of the history: {}", error.what()));
   }
   return code;
 }
@@ -371,7 +373,7 @@ ExitCode Supervisor::run() {
                                                      .stop_requested = num_signals_ > 0 || time_is_up()});
     if (decision.kind != Decision::Kind::kRestart) return finish(decision);
     history_.note("restart", decision.reason);
-    say(fmt::format("{}; again in {:.1f} s", decision.reason, Seconds(decision.delay).count()));
+    say(fmt::format("{}; restarting in {:.1f} s", decision.reason, Seconds(decision.delay).count()));
     if (!wait(decision.delay)) return finish(stopped);
     try {
       // Probe first: waiting for the disk is no attempt.

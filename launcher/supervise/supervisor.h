@@ -17,15 +17,15 @@
 #include "launcher/config/config.h"
 #include "launcher/host/env.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/records/history.h"
+#include "launcher/records/output_folder.h"
 #include "launcher/supervise/decision.h"
 #include "launcher/supervise/disk_wait.h"
-#include "launcher/supervise/history.h"
 #include "launcher/supervise/host_pool.h"
 #include "launcher/supervise/job_process.h"
 #include "launcher/supervise/lease.h"
 #include "launcher/supervise/rank_choice.h"
 #include "launcher/supervise/signal_inbox.h"
-#include "launcher/train/output_folder.h"
 
 namespace trireme {
 

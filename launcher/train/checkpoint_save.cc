@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/elapsed.h"
-#include "launcher/train/agreement.h"
 #include "parallel/watch/watchdog.h"
 
 namespace trireme {

@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/train/rank_work.h"
-#include "launcher/train/run_checkpoint.h"
+#include "launcher/host/rank_work.h"
+#include "launcher/state/run_checkpoint.h"
 #include "parallel/run/state_files.h"
 
 namespace trireme {

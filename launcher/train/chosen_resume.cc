@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "launcher/train/agreement.h"
+#include "launcher/host/agreement.h"
 #include "launcher/train/run_start.h"
 #include "runtime/base/log.h"
 #include "runtime/base/private_folder.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "launcher/commands/top_k.h"
 #include "launcher/families/model_family.h"
+#include "launcher/train/top_k.h"
 #include "runtime/base/error.h"
 #include "runtime/data/prefetch.h"
 #include "runtime/data/spread_samples.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "launcher/config/config.h"
-#include "launcher/train/metrics.h"
+#include "launcher/observe/metrics.h"
 #include "parallel/run/engine.h"
 
 namespace trireme {
@@ -23,7 +23,7 @@ EvaluationOptions evaluation_of(const JobConfig& config, std::shared_ptr<const D
 /// Throws Error(kInvalidInput) if no sample has a target, for example if few tokens are masked.
 void check_has_targets(const EvaluationOptions& evaluation);
 
-/// Collective. Returns the same figures on every rank and for every layout.
+/// Collective. Returns the same values on every rank and for every layout.
 EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options);
 
 }  // namespace trireme

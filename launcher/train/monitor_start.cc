@@ -2,10 +2,11 @@
 
 #include <fmt/core.h>
 
-#include "launcher/config/config_keys.h"
+#include "launcher/keys/config_keys.h"
+#include "launcher/keys/job_file.h"
 #include "launcher/observe/metrics_file.h"
+#include "launcher/records/history.h"
 #include "launcher/report/plan_details.h"
-#include "launcher/supervise/history.h"
 #include "runtime/base/log.h"
 
 namespace trireme {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/train/output_folder.h"
+#include "launcher/records/output_folder.h"
 #include "runtime/base/file_identity.h"
 
 namespace trireme {

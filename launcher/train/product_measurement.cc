@@ -7,9 +7,9 @@
 #include <string>
 
 #include "kernels/backend.h"
+#include "launcher/host/agreement.h"
 #include "launcher/host/device.h"
-#include "launcher/train/agreement.h"
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
 #include "parallel/foresee/product_measure.h"
 #include "runtime/base/log.h"
 #include "runtime/checkpoint/json_file.h"

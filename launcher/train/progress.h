@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "launcher/train/metrics.h"
+#include "launcher/observe/metrics.h"
 
 namespace trireme {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "launcher/config/config.h"
+#include "launcher/host/agreement.h"
 #include "launcher/host/error_report.h"
-#include "launcher/train/agreement.h"
 #include "launcher/train/mpirun_watch.h"
 #include "launcher/train/shared_cores.h"
 #include "launcher/train/termination_delay.h"

@@ -4,9 +4,9 @@
 
 #include <string>
 
-#include "launcher/train/agreement.h"
-#include "launcher/train/data_check.h"
-#include "launcher/train/image_data.h"
+#include "launcher/data/data_check.h"
+#include "launcher/data/image_data.h"
+#include "launcher/host/agreement.h"
 #include "launcher/train/run_start.h"
 #include "launcher/train/weights_record.h"
 #include "runtime/base/log.h"
@@ -55,18 +55,18 @@ void log_data(const TrainingRun& run) {
   const std::string unknown = describe_unknown_data(run.resumed.data, run.resume_folder.string());
   if (!unknown.empty()) run.log->line(unknown);
   if (run.data_changes.training_data) {
-    run.log->line(
-        fmt::format("checkpoint.new_data = true: reading begins with the first sample of {}; the run before "
-                    "read {} samples",
-                    run.options.config.data.train, run.resumed.data.samples));
+    run.log->line(fmt::format(
+        "checkpoint.new_data = true: reading begins with the first sample of {}; the previous run "
+        "read {} samples",
+        run.options.config.data.train, run.resumed.data.samples));
   }
   const std::int64_t before = run.resumed.config.train.global_batch,
                      now = run.options.config.train.global_batch;
   if (before == now) return;
   run.log->line(fmt::format(
-      "train.global_batch was {} and is {}: reading goes on at sample {}, each sample once a pass. "
-      "train.steps, "
-      "warm-up and schedule count steps: {} of {} are left, {} samples each in place of {}",
+      "train.global_batch was {} and is {}: reading continues at sample {}; each sample is read once "
+      "per pass. train.steps, warm-up and schedule count steps: {} of {} are left, with {} samples each "
+      "instead of {}",
       before, now, run.first_sample, run.num_steps() - run.resumed.step, run.num_steps(), now, before));
 }
 

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "launcher/observe/metrics.h"
 #include "launcher/observe/run_monitor.h"
-#include "launcher/train/metrics.h"
-#include "launcher/train/output_folder.h"
+#include "launcher/records/output_folder.h"
 #include "launcher/train/progress.h"
 #include "launcher/train/summary.h"
 

@@ -7,17 +7,17 @@
 #include <optional>
 #include <string>
 
+#include "launcher/data/data_check.h"
+#include "launcher/data/token_data.h"
 #include "launcher/host/env.h"
-#include "launcher/partner/partner_start.h"
+#include "launcher/job/build.h"
+#include "launcher/records/output_folder.h"
 #include "launcher/records/record_writer.h"
-#include "launcher/train/build.h"
-#include "launcher/train/data_check.h"
+#include "launcher/state/run_checkpoint.h"
 #include "launcher/train/folder_lock.h"
-#include "launcher/train/output_folder.h"
 #include "launcher/train/output_watch.h"
-#include "launcher/train/run_checkpoint.h"
+#include "launcher/train/partner_start.h"
 #include "launcher/train/run_log.h"
-#include "launcher/train/token_data.h"
 #include "launcher/train/training_batches.h"
 
 namespace trireme {

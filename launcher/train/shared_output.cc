@@ -1,7 +1,7 @@
 #include "launcher/train/shared_output.h"
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/machine.h"
-#include "launcher/train/agreement.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/checkpoint/pending_folder.h"
 #include "runtime/checkpoint/writer_mark.h"
@@ -10,11 +10,11 @@ namespace trireme {
 
 void check_shared_output(Communicator& comm, const std::filesystem::path& root) {
   const bool is_first = comm.rank() == 0;
-  // A name that no host has looked up before: network file systems cache missing names.
+  // The name is new to every host, because network file systems cache the absence of a name.
   const std::string name = text_of_rank(comm, 0, is_first ? ".seen-" + writer_mark() : "");
   const std::filesystem::path mark = root / name;
   run_stage(comm, [&] {
-    if (is_first) write_text_file(mark, "of a job that looks which ranks see it\n");
+    if (is_first) write_text_file(mark, "written by a job to test which hosts see this folder\n");
   });
   const auto look = [&] {
     TRIREME_CHECK(

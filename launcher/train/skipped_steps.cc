@@ -9,7 +9,7 @@ namespace {
 
 // Applies at a scale of 1 or less, where gradients are not scaled up.
 constexpr const char* kOverflowsOnItsOwn =
-    "the network overflows fp16 on its own: try precision.mode = \"bf16\", an op of it in fp32 "
+    "the network overflows fp16 without loss scaling: try precision.mode = \"bf16\", some ops in fp32 "
     "(precision.ops), or a lower optimizer.lr";
 
 bool is_scaled(const PrecisionSection& precision) {
@@ -40,7 +40,7 @@ std::string advice_on_skips(const StepResult& result, const PrecisionSection& pr
   if (result.loss_scale > 1.0f) {
     const int skips = skips_until_one(result, precision);
     return fmt::format(
-        "the scale is still falling, and would be 1 {}: raise precision.max_skips = {}, or lower "
+        "the scale is still falling, and would reach 1 {}: raise precision.max_skips = {}, or lower "
         "precision.scale_init = {}",
         skips == 0 ? "in the next step" : fmt::format("after {} more", skips), precision.max_skips,
         precision.scale_init);
@@ -50,7 +50,8 @@ std::string advice_on_skips(const StepResult& result, const PrecisionSection& pr
 
 /// The same for a scale that would fall below its floor.
 std::string advice_on_floor(const StepResult& result) {
-  return result.loss_scale > 1.0f ? "lower that, as the scale may fall to 1" : kOverflowsOnItsOwn;
+  return result.loss_scale > 1.0f ? "lower precision.min_scale, as the scale may fall to 1"
+                                  : kOverflowsOnItsOwn;
 }
 
 std::string describe(const std::optional<NonFiniteGradient>& culprit) {
@@ -72,7 +73,7 @@ std::string reason_to_stop(const StepResult& result, const PrecisionSection& pre
   if (!result.skipped) return "";
   if (result.skipped_in_a_row >= precision.max_skips) {
     return fmt::format(
-        "{} steps in a row were skipped (precision.max_skips), the last one with a loss scale of {}: {}",
+        "{} consecutive steps were skipped (precision.max_skips), the last one with a loss scale of {}: {}",
         result.skipped_in_a_row, result.loss_scale, advice_on_skips(result, precision));
   }
   if (is_dynamic(precision) && next_scale(result, precision) < static_cast<float>(precision.min_scale)) {
@@ -85,8 +86,8 @@ std::string reason_to_stop(const StepResult& result, const PrecisionSection& pre
 std::string reason_to_fail_at_end(const StepResult& result, const PrecisionSection& precision) {
   if (!is_scaled(precision) || std::isfinite(result.loss)) return "";
   return fmt::format(
-      "the loss of the last step is {}, which no loss scale mends: {}. A checkpoint from before it may be "
-      "good",
+      "the loss of the last step is {}, which no loss scale can repair: {}. An earlier checkpoint may be "
+      "usable",
       result.loss, kOverflowsOnItsOwn);
 }
 
@@ -115,7 +116,7 @@ std::string describe_no_update(std::int64_t steps, const LossScaleState& scale,
     advice = "set a smaller precision.loss_scale, or \"dynamic\"";
   } else if (is_scaled(precision) && scale.scale > 1.0f) {
     advice = fmt::format(
-        "lower precision.scale_init = {} (the default is {}), or take more steps, as the scale is still "
+        "lower precision.scale_init = {} (the default is {}), or run more steps, as the scale is still "
         "falling",
         precision.scale_init, PrecisionSection().scale_init);
   } else if (is_scaled(precision)) {
@@ -124,8 +125,7 @@ std::string describe_no_update(std::int64_t steps, const LossScaleState& scale,
   const std::string now =
       is_scaled(precision) ? fmt::format(", and the loss scale is {} now", scale.scale) : "";
   return fmt::format(
-      "no update was made: all {} steps were skipped{}; the model is what it was at the start: {}; then "
-      "begin anew with "
+      "no update was made: all {} steps were skipped{}; the model is unchanged: {}; then start again with "
       "checkpoint.resume = \"never\"",
       steps, now, advice);
 }

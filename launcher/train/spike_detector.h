@@ -17,7 +17,7 @@
 #include <string>
 #include <utility>
 
-#include "launcher/train/spike_state.h"
+#include "launcher/state/spike_state.h"
 
 namespace trireme {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "launcher/train/agreement.h"
+#include "launcher/host/agreement.h"
 #include "runtime/base/appended_file.h"
 #include "runtime/base/error.h"
 

@@ -1,6 +1,6 @@
 #include "launcher/train/state_to_save.h"
 
-#include "launcher/train/token_data.h"
+#include "launcher/data/token_data.h"
 
 namespace trireme {
 

@@ -8,8 +8,8 @@
 
 namespace trireme {
 
-/// The state after the last step, as far as this rank knows it; rank 0's is saved. Collective. Throws
-/// AgreedError if the ranks' states differ.
+/// The state after the last step. Only rank 0's result has losses, and only rank 0's is saved. Collective.
+/// Throws AgreedError if the ranks' states differ.
 RunState state_to_save(const TrainingRun& run, bool evaluation_due);
 
 /// The file of the data's tokenizer, if it has one.

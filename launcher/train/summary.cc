@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/records/output_folder.h"
 #include "launcher/report/layout_json.h"
-#include "launcher/train/output_folder.h"
 
 namespace trireme {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/report/rank_memory.h"
+#include "launcher/observe/rank_memory.h"
 #include "parallel/layout/layout.h"
 
 namespace trireme {

@@ -1,4 +1,4 @@
-// train.max_minutes: decides when a run must stop to end, with a checkpoint, within its limit.
+// train.max_minutes: decides when a run must stop, so that it saves a checkpoint and ends within its limit.
 #pragma once
 
 #include <algorithm>
@@ -6,8 +6,9 @@
 
 namespace trireme {
 
-/// Tracks the duration of steps and checkpoints, and reserves twice the time of one more of both. Before the
-/// first checkpoint it reserves one twentieth of the limit for it, at most a minute.
+/// Tracks the durations of steps and checkpoints. Reserves twice the time of the longest step and of the
+/// longest checkpoint. Before the first checkpoint, it reserves a twentieth of the limit for one, at most a
+/// minute.
 class TimeLimit {
  public:
   using Seconds = std::chrono::duration<double>;

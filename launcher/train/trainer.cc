@@ -6,10 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/elapsed.h"
-#include "launcher/report/timeline_svg.h"
-#include "launcher/report/timeline_trace.h"
-#include "launcher/train/agreement.h"
+#include "launcher/render/timeline_svg.h"
+#include "launcher/render/timeline_trace.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/skipped_steps.h"
 #include "launcher/train/state_to_save.h"

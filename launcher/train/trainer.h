@@ -21,16 +21,16 @@
 #include <optional>
 #include <string>
 
-#include "launcher/config/left_out.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/job/flop_rates.h"
+#include "launcher/keys/left_out.h"
+#include "launcher/observe/rank_memory.h"
 #include "launcher/partner/partner_copy.h"
-#include "launcher/report/rank_memory.h"
+#include "launcher/state/state_verification.h"
 #include "launcher/train/checkpoint_save.h"
-#include "launcher/train/flop_rates.h"
 #include "launcher/train/learned_limit.h"
 #include "launcher/train/run_start.h"
 #include "launcher/train/spike_watch.h"
-#include "launcher/train/state_verification.h"
 #include "launcher/train/stop_request.h"
 #include "launcher/train/time_limit.h"
 

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/elapsed.h"
-#include "launcher/train/agreement.h"
 #include "launcher/train/skipped_steps.h"
 #include "launcher/train/trainer.h"
 #include "runtime/base/log.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "launcher/train/run_checkpoint.h"
+#include "launcher/state/run_checkpoint.h"
 #include "runtime/base/error.h"
 #include "runtime/base/folder_file.h"
 #include "runtime/checkpoint/hf_model.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/train/data_record.h"
+#include "launcher/data/data_record.h"
 
 namespace trireme {
 

@@ -12,9 +12,9 @@ double overlapped_s(double a, double b);
 
 /// [Note: rate of a product] A product of [m, k] and [k, n] takes
 ///     2 m n k / (peak * efficiency * s(m) s(n) s(k)) + ramp / peak,   s(x) = x / (x + half_dim):
-/// Small dims leave parts of a tile, or of the chip, without work, and every product has the cost of starting
-/// and ending once. Passes over tensors take their bytes divided by the memory's rate. A layer takes the
-/// longer of this time and of the host's time to launch its kernels.
+/// Small dims leave parts of a tile, or of the chip, idle. `ramp` is the fixed cost of a product. A pass over
+/// a tensor takes its bytes divided by the memory bandwidth. A layer takes the maximum of this time and of
+/// the host's time to launch its kernels.
 class LayerTimes {
  public:
   /// Keeps references to both arguments. Throws Error(kInvalidInput) for a precision without a peak.

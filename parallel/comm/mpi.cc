@@ -19,7 +19,7 @@ constexpr const char* kAlgorithm = "coll_libnbc_iallreduce_algorithm";
 constexpr int kUnset = 0;
 constexpr int kRabenseifner = 3;
 
-// The variable may be missing (another library or version), of another type, or read-only now.
+// Checks, because the variable may be missing (another library or version), of another type, or read-only.
 bool holds_one_int(int index) {
   int name_length = 0, description_length = 0, verbosity = 0, binding = 0, scope = 0;
   MPI_Datatype type = MPI_DATATYPE_NULL;
@@ -42,13 +42,13 @@ void choose_all_reduce() {
   MPI_T_cvar_handle_free(&handle);
 }
 
-// Requests Rabenseifner's all-reduce, which sends the minimum from every rank. Open MPI 4.1 sums in place
-// over a binomial tree: a whole buffer passes through one rank, log N times, without overlap. Between four
-// hosts at 100 Mbit/s that took three times as long. A user's choice
+// Requests Rabenseifner's all-reduce, in which every rank sends the minimum. The default of Open MPI 4.1 for
+// sums in place is a binomial tree: a rank sends the whole buffer log N times, without overlap. Between four
+// hosts at 100 Mbit/s it took three times as long. A user's choice
 // (OMPI_MCA_coll_libnbc_iallreduce_algorithm, --mca) is kept; other libraries are not changed. Call between
 // MPI_Init and MPI_Finalize; the result is the same on all ranks.
 void choose_mpi_algorithms() {
-  // Request the level of MPI itself: Open MPI 4.1 applies the level requested here to all of MPI.
+  // Request MPI's own thread level, because Open MPI 4.1 applies the level of this request to all of MPI.
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   if (MPI_T_init_thread(level, &level) != MPI_SUCCESS) return;
@@ -61,7 +61,7 @@ void choose_mpi_algorithms() {
 void start_mpi() {
   int initialized = 0;
   MPI_Initialized(&initialized);
-  TRIREME_CHECK(initialized == 0, "MPI was started before; a process has one MpiSession");
+  TRIREME_CHECK(initialized == 0, "MPI is already initialized; a process can have only one MpiSession");
   int provided = MPI_THREAD_SINGLE;
   const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (result != MPI_SUCCESS) {
@@ -137,7 +137,7 @@ MpiSession::~MpiSession() {
   }
   job_->set_progress(false);
   job_->release_abandoned();
-  if (!job_->abandoned.empty()) log_warning("MPI ends while operations that nobody waited for are in flight");
+  if (!job_->abandoned.empty()) log_warning("MPI ends while operations without a wait() are in flight");
   world_.reset();
   job_->phase = MpiJob::Phase::kAfter;
   job_->status->begin_wait();

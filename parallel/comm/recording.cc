@@ -21,15 +21,16 @@ void RecordingCommunicator::expect_split(std::vector<int> colors) {
 std::shared_ptr<Communicator> RecordingCommunicator::split(int color) {
   TRIREME_CHECK(color >= 0, "split on rank {} of {}: color {} must not be negative", rank_, size_, color);
   if (size_ == 1 && expected_splits_.empty()) return std::make_shared<RecordingCommunicator>(0, 1);
-  TRIREME_CHECK(!expected_splits_.empty(),
-                "split on rank {} of {}: a recording communicator has no peers to ask for their colors; call "
-                "expect_split with the colors of all ranks first",
-                rank_, size_);
+  TRIREME_CHECK(
+      !expected_splits_.empty(),
+      "split on rank {} of {}: a recording communicator has no peers that could send their colors; call "
+      "expect_split with the colors of all ranks first",
+      rank_, size_);
   const std::vector<int> colors = std::move(expected_splits_.front());
   expected_splits_.pop_front();
   const auto self = colors.begin() + rank_;
-  TRIREME_CHECK(*self == color, "split on rank {} of {}: color {} was announced, {} came", rank_, size_,
-                *self, color);
+  TRIREME_CHECK(*self == color, "split on rank {} of {}: expected color {}, got {}", rank_, size_, *self,
+                color);
   return std::make_shared<RecordingCommunicator>(
       static_cast<int>(std::count(colors.begin(), self, color)),
       static_cast<int>(std::count(colors.begin(), colors.end(), color)));

@@ -14,7 +14,7 @@ RankPolicy growing_ranks(std::vector<GrowthPart> parts) {
   double before = 0;
   for (const GrowthPart& part : parts) {
     TRIREME_CHECK(part.until > before && part.until <= 1,
-                  "a part that ends at {} of the steps, after one that ends at {}: they must rise to 1",
+                  "a part ends at {} of the steps, the part before it at {}: the ends must increase up to 1",
                   part.until, before);
     before = part.until;
   }
@@ -28,8 +28,9 @@ RankPolicy growing_ranks(std::vector<GrowthPart> parts) {
 }
 
 RankPolicy autoscaled_ranks(std::vector<ScalePoint> points, double steps, double deadline_s, double reserve) {
-  TRIREME_CHECK(!points.empty() && deadline_s > 0, "a deadline of {} s for {} numbers of ranks", deadline_s,
-                points.size());
+  TRIREME_CHECK(!points.empty() && deadline_s > 0,
+                "autoscaling needs a deadline above 0 s and a number of ranks, got {} s and {} numbers",
+                deadline_s, points.size());
   return [points = std::move(points), steps, deadline_s, reserve](double share_done, double elapsed_s) {
     const auto needs_s = [&](const ScalePoint& point) {
       return (1 - share_done) * steps * point.step_s * (1 + reserve);

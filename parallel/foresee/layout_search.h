@@ -6,28 +6,26 @@
 // the micro-batch, which varies only if the options allow it. GPipe is left out: 1F1B takes the same time
 // with less memory.
 //
-// The search repeatedly takes the candidate that may be fastest and computes its next bound ([Note: bounds of
-// layouts]). It ends when no candidate can be faster than the last of the best. Candidates that surely do not
-// fit are dropped on the way. For the others the step is simulated ([Note: folded plans]), and if it is fast
-// enough, the memory is predicted to the byte. Each layout accumulates in the fastest way that fits. Layouts
-// with equal time and memory that differ only in recompute and in sharing with data ranks count as one: the
-// simplest. Stages that do not fit with their cut are cut as training would cut them ([Note: search of
-// cuts]).
+// The candidates are tried in the order of a cheap lower bound on their time, until no bound is below the
+// time of the slowest of the `most` best layouts. A candidate whose short step needs too much memory is
+// rejected, and then a candidate whose second bound is too large ([Note: bounds of layouts]). The step of
+// each remaining candidate is simulated ([Note: folded plans]). If the step is fast enough, memory is
+// predicted to the byte. Each layout gets the fastest values of accumulate_unsharded and keep_gathered that
+// fit. Of layouts that have equal time and memory and differ only in recompute and ZeRO stage, the simplest
+// is kept. If stages do not fit with the fastest cut, they are cut as in training ([Note: search of cuts]).
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <vector>
 
-#include "parallel/foresee/accumulation_choice.h"
-#include "parallel/foresee/layout_candidates.h"
 #include "parallel/foresee/plan_price.h"
 
 namespace trireme {
 
 /// Progress of a running search.
 struct SearchProgress {
-  std::size_t num_open = 0;  // layouts and families that may still be among the best
+  std::size_t num_open = 0;  // candidates that may still be among the best
   double open_ms = 0;        // lower bound of their times
   int num_timed = 0, num_too_large = 0;
   double best_ms = 0;  // 0: none found yet
@@ -56,7 +54,7 @@ struct FoundLayout {
 struct FoundLayouts {
   std::vector<FoundLayout> best;  // fastest first
   int num_candidates = 0, num_too_large = 0, num_refused = 0, num_timed = 0;
-  /// If none fits, the one that needs the least memory.
+  /// If none fits, the one that needs the least memory, by steps of few micro-batches.
   std::optional<PlannedJob> closest;
   std::int64_t closest_bytes = 0;
 };

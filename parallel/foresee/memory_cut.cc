@@ -161,14 +161,12 @@ bool may_be_cut_within(const std::vector<std::int64_t>& bytes, std::int64_t limi
   return stages >= static_cast<double>(bytes.size());
 }
 
-std::optional<StageMap> likely_cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
-                                                 std::int64_t limit_bytes) {
-  const CutQuestion question = question_of(job, costs, limit_bytes);
-  const StageMap fastest = cut_evenly(costs, question.pipeline, question.chunks);
+bool may_be_cut_within(const PlannedJob& job, const std::vector<double>& costs, std::int64_t limit_bytes) {
+  const Layout& axes = job.options.layout;
+  const StageMap fastest = cut_evenly(costs, axes.pipeline, axes.chunks);
   std::vector<std::int64_t> bytes;
-  for (int stage = 0; stage < question.pipeline; ++stage) bytes.push_back(question.bytes(fastest, stage));
-  if (!may_be_cut_within(bytes, limit_bytes)) return std::nullopt;
-  return cut_within_memory(question).cut;
+  for (int stage = 0; stage < axes.pipeline; ++stage) bytes.push_back(bytes_of_stage(job, fastest, stage));
+  return may_be_cut_within(bytes, limit_bytes);
 }
 
 }  // namespace trireme

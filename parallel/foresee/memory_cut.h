@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "parallel/foresee/predict.h"
-#include "parallel/foresee/stage_cut.h"
+#include "parallel/layout/stage_cut.h"
 
 namespace trireme {
 
@@ -49,11 +49,6 @@ MemoryCut cut_within_memory(const CutQuestion& question);
 MemoryCut cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
                             std::int64_t limit_bytes);
 
-/// The same for a search over many layouts: returns empty at once if the stages of the fastest cut need more
-/// than may_be_cut_within() allows.
-std::optional<StageMap> likely_cut_within_memory(const PlannedJob& job, const std::vector<double>& costs,
-                                                 std::int64_t limit_bytes);
-
 /// True if stages that need these bytes may fit into `limit_bytes` with another cut.
 ///
 /// [Note: what a cut can move] A stage whose blocks need b bytes can hold limit / b times its blocks within
@@ -61,6 +56,8 @@ std::optional<StageMap> likely_cut_within_memory(const PlannedJob& job, const st
 /// alike: the limit is below the harmonic mean of the stages' needs. (The arithmetic mean would be wrong: a
 /// first stage keeps more micro-batches than a last one, so blocks that move to the last stage need less.)
 bool may_be_cut_within(const std::vector<std::int64_t>& bytes, std::int64_t limit_bytes);
+/// The same for the stages of the fastest cut of `job`.
+bool may_be_cut_within(const PlannedJob& job, const std::vector<double>& costs, std::int64_t limit_bytes);
 
 /// If no cut fits: a cut whose largest stage is smaller than in `closest`, if a few more searches between the
 /// limit and its bytes find one.

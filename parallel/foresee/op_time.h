@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "parallel/cluster/cluster.h"
-#include "parallel/foresee/op_cost.h"
+#include "parallel/layout/op_cost.h"
 
 namespace trireme {
 

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <vector>
 
-#include "parallel/foresee/block_work.h"
 #include "parallel/foresee/folded_plan.h"
 #include "parallel/foresee/op_time.h"
 #include "parallel/foresee/step_price.h"
+#include "parallel/layout/block_work.h"
 
 namespace trireme {
 

@@ -3,7 +3,7 @@
 
 #include "parallel/cluster/cluster.h"
 #include "parallel/foresee/predict.h"
-#include "parallel/foresee/timeline.h"
+#include "parallel/plan/timeline.h"
 
 namespace trireme {
 

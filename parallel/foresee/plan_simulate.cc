@@ -7,7 +7,7 @@
 #include <optional>
 #include <tuple>
 
-#include "parallel/foresee/action_span.h"
+#include "parallel/plan/action_span.h"
 #include "parallel/plan/plan_text.h"
 #include "runtime/base/error.h"
 

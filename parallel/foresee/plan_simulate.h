@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "parallel/foresee/block_times.h"
-#include "parallel/foresee/timeline.h"
 #include "parallel/plan/plan.h"
+#include "parallel/plan/timeline.h"
 
 namespace trireme {
 

@@ -3,44 +3,18 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <array>
+#include <utility>
 
 namespace trireme {
 namespace {
 
-struct FieldFacts {
-  std::string_view name;
-  bool is_flag;
-  std::int64_t (*value)(const PlannedJob&);
-};
-
-// Indexed by Field.
-constexpr std::array<FieldFacts, 9> kFields = {{
-    {"data_cache_bytes", false, [](const PlannedJob& j) { return j.options.data_cache_bytes; }},
-    {"zero", false, [](const PlannedJob& j) { return static_cast<std::int64_t>(j.options.layout.zero); }},
-    {"accumulate_unsharded", true,
-     [](const PlannedJob& j) { return std::int64_t{j.options.layout.accumulate_unsharded}; }},
-    {"keep_gathered", true, [](const PlannedJob& j) { return std::int64_t{j.options.layout.keep_gathered}; }},
-    {"recompute_every", false,
-     [](const PlannedJob& j) { return std::int64_t{j.options.layout.recompute_every}; }},
-    {"sequence", true, [](const PlannedJob& j) { return std::int64_t{j.options.layout.sequence}; }},
-    {"tensor", false, [](const PlannedJob& j) { return std::int64_t{j.options.layout.tensor}; }},
-    {"micro_batch", false, [](const PlannedJob& j) { return j.options.micro_batch; }},
-    {"num_ranks", false, [](const PlannedJob& j) { return std::int64_t{j.num_ranks}; }},
-}};
-
-const FieldFacts& facts(Field field) {
-  return kFields[static_cast<std::size_t>(field)];
-}
-
 std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOptions& options) {
   std::vector<Change> changes;
-  const auto add = [&](bool helps, Field field, std::int64_t value) {
-    if (helps) changes.push_back({field, value});
+  const auto add = [&](bool helps, std::string_view field, LayoutValue value) {
+    if (helps) changes.push_back({field, std::move(value)});
   };
   const auto shard = [&](ZeroStage zero) {
-    add(options.layout.zero < zero && zero <= largest_zero(options), Field::kZero,
-        static_cast<std::int64_t>(zero));
+    add(options.layout.zero < zero && zero <= largest_zero(options), "zero", static_cast<std::int64_t>(zero));
   };
   std::int64_t fewer = options.micro_batch - 1;
   while (fewer > 1 && options.micro_batch % fewer != 0) --fewer;  // until it divides the global batch
@@ -51,25 +25,25 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
     case MemoryCategory::kGradients:
       shard(ZeroStage::kGradients);
       add(options.layout.zero >= ZeroStage::kGradients && options.layout.accumulate_unsharded,
-          Field::kAccumulateUnsharded, 0);
+          "accumulate_unsharded", false);
       break;
     case MemoryCategory::kOptimizer:
     case MemoryCategory::kHost:
       shard(ZeroStage::kOptimizer);
       break;
     case MemoryCategory::kActivations:
-      add(fewer >= 1, Field::kMicroBatch, fewer);
-      add(options.layout.recompute_every == 0, Field::kRecomputeEvery, 1);
+      add(fewer >= 1, "micro_batch", fewer);
+      add(options.layout.recompute_every == 0, "recompute_every", std::int64_t{1});
       break;
     case MemoryCategory::kBatch:
-      add(fewer >= 1, Field::kMicroBatch, fewer);
+      add(fewer >= 1, "micro_batch", fewer);
       break;
     case MemoryCategory::kData:
-      add(true, Field::kDataCacheBytes, 0);
+      add(true, "data_cache_bytes", std::int64_t{0});
       break;
     case MemoryCategory::kCommunication:  // otherwise in proportion to the others
-      add(options.layout.zero == ZeroStage::kParameters && options.layout.keep_gathered, Field::kKeepGathered,
-          0);
+      add(options.layout.zero == ZeroStage::kParameters && options.layout.keep_gathered, "keep_gathered",
+          false);
       break;
     case MemoryCategory::kWorkspace:
       break;  // in proportion to the others
@@ -78,25 +52,6 @@ std::vector<Change> changes_that_reduce(MemoryCategory category, const EngineOpt
 }
 
 }  // namespace
-
-std::string_view name(Field field) {
-  return facts(field).name;
-}
-
-std::string value_text(const Change& change) {
-  return facts(change.field).is_flag ? fmt::format("{}", change.value != 0) : fmt::format("{}", change.value);
-}
-
-std::string to_text(const Change& change) {
-  if (change.field == Field::kNumRanks) return fmt::format("{} ranks", change.value);
-  return fmt::format("{} = {}", name(change.field), value_text(change));
-}
-
-std::string to_text(const std::vector<Change>& changes) {
-  std::vector<std::string> parts;
-  for (const Change& change : changes) parts.push_back(to_text(change));
-  return listed(parts);
-}
 
 std::string listed(const std::vector<std::string>& parts) {
   std::string text;
@@ -108,10 +63,17 @@ std::string listed(const std::vector<std::string>& parts) {
 
 std::vector<Change> changes_between(const PlannedJob& from, const PlannedJob& to) {
   std::vector<Change> changes;
-  for (std::size_t f = 0; f < kFields.size(); ++f) {
-    const std::int64_t value = kFields[f].value(to);
-    if (value != kFields[f].value(from)) changes.push_back({static_cast<Field>(f), value});
+  const auto compare = [&](std::string_view field, const LayoutValue& before, const LayoutValue& after) {
+    if (after != before) changes.push_back({field, after});
+  };
+  const EngineOptions& before = from.options;
+  const EngineOptions& after = to.options;
+  compare("data_cache_bytes", before.data_cache_bytes, after.data_cache_bytes);
+  for (const LayoutField& field : layout_fields()) {
+    compare(field.name, field.get(before.layout), field.get(after.layout));
   }
+  compare("micro_batch", before.micro_batch, after.micro_batch);
+  compare("num_ranks", std::int64_t{from.num_ranks}, std::int64_t{to.num_ranks});
   return changes;
 }
 

@@ -10,39 +10,18 @@
 
 namespace trireme {
 
-/// A field of PlannedJob, or of its EngineOptions.
-enum class Field : std::uint8_t {
-  kDataCacheBytes,
-  kZero,
-  kAccumulateUnsharded,
-  kKeepGathered,
-  kRecomputeEvery,
-  kSequence,
-  kTensor,
-  kMicroBatch,
-  kNumRanks,
-};
-
-/// "zero", "recompute_every".
-std::string_view name(Field field);
-
+/// A field with its new value: of Layout by its name in layout_fields(), or "micro_batch",
+/// "data_cache_bytes" or "num_ranks".
 struct Change {
-  Field field = Field::kZero;
-  std::int64_t value = 0;  // the new value; 0 or 1 for flags
+  std::string_view field;
+  LayoutValue value;
   bool operator==(const Change&) const = default;
 };
 
-/// "zero = 2", "keep_gathered = false", "8 ranks".
-std::string to_text(const Change& change);
-/// "zero = 3, recompute_every = 2 and 8 ranks".
-std::string to_text(const std::vector<Change>& changes);
-
-/// The value as text: "2", "false".
-std::string value_text(const Change& change);
 /// "a, b and c".
 std::string listed(const std::vector<std::string>& parts);
 
-/// The changes that turn `from` into `to`, in the order of Field.
+/// The changes that turn `from` into `to`: the data cache, the layout, the micro-batch, then the ranks.
 std::vector<Change> changes_between(const PlannedJob& from, const PlannedJob& to);
 
 /// Changes that would reduce a category of memory. Their values differ from the job's.

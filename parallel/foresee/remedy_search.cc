@@ -15,13 +15,8 @@ std::int64_t fewest_micro_batches(const EngineOptions& options) {
   return options.layout.schedule == PipelineSchedule::kInterleaved ? options.layout.pipeline : 1;
 }
 
-// Ranks that share every sample.
-int ranks_a_sample(const EngineOptions& options) {
-  return options.layout.pipeline * options.layout.tensor;
-}
-
 std::int64_t data_ranks(const PlannedJob& job) {
-  return job.num_ranks / ranks_a_sample(job.options);
+  return job.options.layout.data_ranks(job.num_ranks);
 }
 
 std::vector<int> tensor_choices(const PlannedJob& job) {
@@ -106,7 +101,7 @@ std::vector<PlannedJob> layouts_of(const PlannedJob& job) {
       layout.options.micro_batch = micro_batch;
       for (const int tensor : tensor_choices(job)) {
         layout.options.layout.tensor = tensor;
-        if (ranks % ranks_a_sample(layout.options) != 0) continue;
+        if (ranks % layout.options.layout.model_ranks() != 0) continue;
         const std::int64_t round = micro_batch * data_ranks(layout);
         if (job.options.global_batch % round != 0) continue;
         if (job.options.global_batch / round < fewest_micro_batches(job.options)) continue;

@@ -206,7 +206,7 @@ StepPrice::StepPrice(const PlannedJob& job, const Cluster& cluster, const Cluste
   const PriceRecorder recorder(recorded, times, network);
   const Mesh mesh = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
   const int num_places = ranks == PricedRanks::kAll ? std::min(mesh.size(Axis::kTensor), 2) : 1;
-  const int num_stages = ranks == PricedRanks::kFirst ? 1 : mesh.size(Axis::kPipeline);
+  const int num_stages = mesh.size(Axis::kPipeline);
   for (int place = 0; place < num_places; ++place) {
     const auto record = [&](int stage) {
       const int rank = mesh.rank({{Axis::kPipeline, stage}, {Axis::kTensor, place}});

@@ -18,7 +18,6 @@ enum class PricedRanks {
   // For bounds: with canonical sums, a step with as few micro-batches as short_step() leaves. Times are
   // at most about the times of kAll, because there are fewer sums.
   kFirstTensorPlace,
-  kFirst,  // only rank 0
 };
 
 /// Times of the actions of all ranks. Ranks with the same stage and tensor coordinate have equal times, and

@@ -174,13 +174,12 @@ std::vector<LayoutField> make_fields() {
       field<&L::exchange>(
           "exchange", {},
           "Exchange of gradients and parameters between data ranks on several hosts. `flat`: between "
-          "all ranks at once. `hierarchical`: summed inside each host first, and gathered over the "
-          "hosts first, so that one copy leaves and enters a host in place of one for each of its "
-          "ranks. It requires equally many data ranks on every host, neighbours in their numbers, and "
-          "for `reduction` = canonical a power of two of micro-batches that a host sums at once; else "
-          "the exchange is flat, and the run logs why. `auto`: hierarchical where it is possible and "
-          "`reduction` = canonical. The results do not change, but with "
-          "`reduction` = fast."),
+          "all ranks at once. `hierarchical`: sums inside each host first, and gathers over the "
+          "hosts first, so that one copy leaves and enters a host instead of one per rank. It requires the "
+          "same number of data ranks on every host, with consecutive ranks. With "
+          "`reduction` = canonical, the number of micro-batches that a host sums must be a power of two. "
+          "Otherwise the exchange is flat, and the log gives the reason. `auto`: hierarchical if possible "
+          "and `reduction` = canonical. The results do not change, except with `reduction` = fast."),
   };
 }
 

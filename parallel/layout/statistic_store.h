@@ -1,6 +1,6 @@
-// The running statistics of the blocks of this rank's stage, in one flat buffer that is the same on every
-// data rank. In mode fp8 also the maxima of the operands of its products, which are updated the same way. See
-// [Note: running statistics], and [Note: fp8] in runtime/base/fp8.h.
+// The running statistics of the blocks of this rank's stage, in one flat buffer that is equal on every data
+// rank. In mode fp8 the buffer also contains the maxima of product operands, which are updated in the same
+// way. See [Note: running statistics], and [Note: fp8] in runtime/base/fp8.h.
 #pragma once
 
 #include <map>

@@ -12,7 +12,7 @@ namespace trireme {
 /// Outermost first: ranks that differ only on the last axis are neighbours.
 enum class Axis : std::uint8_t {
   kPipeline,  // pipeline stages
-  kData,      // ranks with the same blocks that split the global batch (ZeRO, FSDP: and shard their state)
+  kData,      // ranks with the same blocks; they split the global batch, and shard their state (ZeRO, FSDP)
   kTensor,    // ranks that share the chunks of every block and read the same samples
 };
 

@@ -23,22 +23,22 @@ enum class ActionKind : std::uint8_t {
   kForward,         // run the unit on a micro-batch
   kRecompute,       // run the unit again, from its kept input or after the unit before it, to rebuild what
                     // backward needs (activation checkpointing)
-  kBackward,        // consume what the forward left; add into the unit's gradient partial sums
-  kBackwardInput,   // first part of a backward: consume what the forward left, for the gradient of the unit's
-                    // input
-  kBackwardWeight,  // second part: consume what the first left, without the parameters; add into the partial
-                    // sums
+  kBackward,        // consume the tape of the forward; add into the unit's gradient partial sums
+  kBackwardInput,   // first part of a backward: consume the tape of the forward, for the gradient of the
+                    // unit's input
+  kBackwardWeight,  // second part: consume the tensors that the first part kept, without reading parameters;
+                    // add into the partial sums
   kSumChunks,       // add the outputs of the unit's tensor chunks, or their input gradients, over the tensor
                     // ranks: a part of the preceding Forward, Recompute or Backward
-  // Also parts of it, if the tensor ranks share the sequence: [Note: sequence shards].
-  kReduceScatterSequence,  // a SumChunks of which each rank gets its rows
+  // Further parts of a Forward, Recompute or Backward, with sequence parallelism: [Note: sequence shards].
+  kReduceScatterSequence,  // a SumChunks whose result is split: each rank gets its rows
   kGatherSequence,         // gather all rows of a sharded tensor
   kReduceGradInHost,       // the first half of ReduceGrad
   kReduceGrad,  // add the unit's gradient over the data ranks, for one micro-batch each or for the whole
                 // step; each rank gets its piece of the sum (a reduce-scatter)
   kGatherGrad,  // give every data rank all pieces of the sum (ZeRO-0), with all uses of tied parameters
-  kGatherGradInHost,  // the second half of GatherGrad; with the library's sum, of which each rank of a host
-                      // has a part, the whole gather
+  kGatherGradInHost,  // the second half of GatherGrad; the whole gather if the library sums between hosts,
+                      // since each rank of a host then has a part of the sum
   // Messages between stages.
   kSendActivation,  // output of the unit, to the rank that runs the next unit
   kRecvActivation,  // input of the unit: posted here, complete when its Forward needs it
@@ -105,7 +105,7 @@ struct ActionTraits {
   TimeSpent spent = TimeSpent::kExchange;
   Takes unit = Takes::kYes;
   Takes micro_batch = Takes::kNo;
-  bool consumes_tape = false;  // consumes what a forward left: the backward of the unit's input
+  bool consumes_tape = false;  // consumes the tape of a forward: the backward of the unit's input
   bool sums_gradient = false;  // of parameters
   bool replayed = false;       // runs in a replay, which only observes gradients and neither sums nor updates
   bool trains = true;          // false: runs in evaluation, too

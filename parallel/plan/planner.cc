@@ -17,12 +17,12 @@ PlanOptions with_stages(int num_units, const Mesh& mesh, PlanOptions options) {
   }
   TRIREME_CHECK(
       options.stages.num_units() == num_units && options.stages.pipeline == mesh.size(Axis::kPipeline),
-      "{} units were cut into {} stages, the model has {} and the mesh {}", options.stages.num_units(),
-      options.stages.pipeline, num_units, mesh.size(Axis::kPipeline));
+      "the stage map has {} units and {} stages, the model has {} units and the mesh {} stages",
+      options.stages.num_units(), options.stages.pipeline, num_units, mesh.size(Axis::kPipeline));
   options.gather_gradients = options.gather_gradients && mesh.size(Axis::kData) > 1;
   const int data = mesh.size(Axis::kData), per_host = options.data_ranks_per_host;
   TRIREME_CHECK(per_host == 1 || (per_host > 1 && per_host < data && data % per_host == 0),
-                "{} data ranks are not several hosts of {} each", data, per_host);
+                "{} data ranks cannot be split into several hosts of {} each", data, per_host);
   return options;
 }
 
@@ -48,8 +48,9 @@ std::vector<std::vector<PipelineTask>> training_tasks(const PlanOptions& options
   return pipeline_tasks(schedule, stages.pipeline, stages.num_chunks() / stages.pipeline, micro_batches);
 }
 
-// The number of sends in flight on a link that keeps stages from blocking each other. 1F1B and GPipe need
-// one. Interleaved rounds of more micro-batches than stages send the excess before the receiver reaches them.
+// Number of sends that may be in flight on a link, so that stages do not block each other. 1F1B and GPipe
+// need one. If interleaved rounds have more micro-batches than stages, the excess is sent ahead of the
+// receiver.
 int send_window(const PlanOptions& options, int micro_batches) {
   const int p = options.stages.pipeline;
   if (p == 1 || options.layout.schedule != PipelineSchedule::kInterleaved) return 1;
@@ -71,8 +72,8 @@ std::vector<PipelineTask> evaluation_tasks(const StageMap& stages, int stage, in
   return tasks;
 }
 
-// The plan of a stage for one of its ranks. Peers become ranks, and actions of micro-batches that the rank
-// does not have are dropped. Exchanges over the data axis have no micro-batch, and stay.
+// Derives the plan of one rank from the plan of its stage. Replaces peer stages by ranks. Drops actions of
+// micro-batches that the rank does not have; exchanges over the data axis have no micro-batch and are kept.
 RankPlan plan_of_rank(const RankPlan& stage_plan, const Mesh& mesh, const BatchLayout& batch, int rank) {
   RankPlan plan = stage_plan;
   const int data_rank = mesh.coord(rank)[Axis::kData];
@@ -99,8 +100,8 @@ StepPlan plan_training_step(int num_units, const Mesh& mesh, const BatchLayout& 
                 "recompute_every {} and prefetch_depth {} must not be negative", given.layout.recompute_every,
                 given.layout.prefetch_depth);
   TRIREME_CHECK(given.layout.recompute_every < std::max(num_units, 2),
-                "Layout::recompute_every = {} recomputes nothing: a segment of {} blocks is all of "
-                "the model's {}, and the last segment is kept; use {} or less, or 0 to keep everything",
+                "Layout::recompute_every = {} recomputes nothing: a segment of {} blocks covers all {} "
+                "blocks of the model, and the last segment is kept; use {} or less, or 0 to keep everything",
                 given.layout.recompute_every, given.layout.recompute_every, num_units, num_units - 1);
   const PlanOptions options = with_stages(num_units, mesh, given);
   const int micro_batches = static_cast<int>(batch.per_rank());

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include "parallel/comm/message_sums.h"
-#include "parallel/foresee/block_work.h"
+#include "parallel/layout/block_work.h"
 #include "parallel/layout/fp8_support.h"
 #include "parallel/layout/gradient_dtype.h"
 #include "parallel/plan/validate.h"

@@ -9,8 +9,8 @@ void check_update(const EngineOptions& options) {
   TRIREME_CHECK(options.ema >= 0 && options.ema < 1, "EngineOptions::ema must be in [0, 1), got {}",
                 options.ema);
   TRIREME_CHECK(options.layout.zero <= largest_zero(options),
-                "Muon updates whole matrices, of which a rank has a piece with Layout::zero = {}: set it "
-                "to 0",
+                "Muon updates whole matrices, but with Layout::zero = {} a rank has only a piece of each: "
+                "set it to 0",
                 static_cast<int>(options.layout.zero));
 }
 
@@ -23,7 +23,7 @@ ZeroStage largest_zero(const EngineOptions& options) {
 EngineOptions on_hosts(EngineOptions options, const Communicator& world) {
   if (options.hosts.empty()) options.hosts = world.hosts();
   TRIREME_CHECK(options.hosts.size() == static_cast<std::size_t>(world.size()),
-                "EngineOptions::hosts has the hosts of {} ranks; the job has {}", options.hosts.size(),
+                "EngineOptions::hosts has an entry for {} ranks, but the job has {}", options.hosts.size(),
                 world.size());
   return options;
 }
@@ -32,8 +32,8 @@ void check_sequence(const EngineOptions& options, const BlockList& blocks) {
   if (!options.layout.sequence) return;
   for (const auto& block : blocks) {
     TRIREME_CHECK(block->sequence_calls().has_value(),
-                  "Layout::sequence: block '{}' has no rows of a sequence that tensor ranks could share; "
-                  "GPTs, Llamas and BERTs in 2 or more tensor chunks have them",
+                  "Layout::sequence: block '{}' does not support sequence parallelism; GPTs, Llamas and "
+                  "BERTs with 2 or more tensor chunks do",
                   block->name());
   }
 }
@@ -41,17 +41,15 @@ void check_sequence(const EngineOptions& options, const BlockList& blocks) {
 const EngineOptions& checked(const EngineOptions& options) {
   check_update(options);
   TRIREME_CHECK(!options.layout.sequence || options.layout.tensor > 1,
-                "Layout::sequence wants Layout::tensor = 2 or more: one rank has nobody to share "
-                "a sequence with");
+                "Layout::sequence needs Layout::tensor = 2 or more, so that ranks can share a sequence");
   if (options.layout.pipeline == 1) {
-    TRIREME_CHECK(options.layout.chunks == 1,
-                  "Layout::chunks = {} wants Layout::pipeline = 2 or more: one "
-                  "stage has nothing to interleave",
+    TRIREME_CHECK(options.layout.chunks == 1, "Layout::chunks = {} needs Layout::pipeline = 2 or more",
                   options.layout.chunks);
     return options;
   }
-  TRIREME_CHECK(options.sample,
-                "a pipeline needs EngineOptions::sample: stages receive what they do not compute");
+  TRIREME_CHECK(
+      options.sample,
+      "a pipeline needs EngineOptions::sample, because stages must know the shapes that they receive");
   return options;
 }
 

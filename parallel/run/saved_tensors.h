@@ -21,7 +21,7 @@ struct SavedPart {
   ParameterSlice slice;
 };
 
-/// One tensor of a file. Files are independent of tensor chunks, so it is whole even if its parameter is cut.
+/// One tensor of a file. Files contain whole tensors, even if the parameter is cut into tensor chunks.
 struct CheckpointTensor {
   // Values of `state` that are not an index of the optimizer's state.
   static constexpr int kMaster = -1, kAverage = -2;

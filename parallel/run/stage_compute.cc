@@ -5,7 +5,7 @@
 namespace trireme {
 namespace {
 
-// Losses of an evaluation that are kept on the device: one unit of the allocator.
+// Number of losses of an evaluation that are kept on the device; their bytes fill one unit of the allocator.
 constexpr std::int64_t kEvaluatedOnDevice = 16;
 
 using TensorsByUnit = std::map<int, std::vector<Tensor>>;

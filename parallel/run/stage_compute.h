@@ -1,5 +1,5 @@
-// Forward and backward of a stage's units in one play of a plan, and the tensors of its micro-batches that
-// are alive in between. Handles blocks, but no other stage.
+// Runs forward and backward of a stage's units during one execution of a plan, and holds the tensors of its
+// micro-batches in between. Does not communicate with other stages.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ class StageCompute {
   /// Both outlive this.
   StageCompute(const RankParts& parts, const ExecutionInput& input);
 
-  // Actions. `received`: the message from another stage; empty: a unit of this rank has left its tensors
-  // here.
+  // Actions. `received`: tensors from another stage; if empty, the tensors that an earlier action of this
+  // rank has stored here are used.
 
   /// Loads the batch for units that read it. Call it before the Forward of each unit.
   void read_batch(const Action& action);
@@ -58,7 +58,7 @@ class StageCompute {
   };
   MicroBatch& of(const Action& a) { return micro_batches_[static_cast<std::size_t>(a.micro_batch)]; }
   bool is_last(int unit) const { return unit == static_cast<int>(parts_.blocks.size()) - 1; }
-  /// Runs a unit's block; with `record`, what its backward needs goes there.
+  /// Runs a unit's block. Records it for backward in `record`, unless that is null.
   Activations run_unit(const Action& action, Recorded* record, Activations input);
   void add_loss(int micro_batch, const Tensor& loss);
   /// Copies losses of an evaluation that are on the device to the host.
@@ -70,7 +70,7 @@ class StageCompute {
     std::unique_ptr<Recorded> forward;
     std::vector<Tape::Seed> seeds;
   };
-  /// Takes what the forward left, and the gradients of the unit's outputs.
+  /// Takes the recorded forward, and the gradients of the unit's outputs.
   Backward begin_backward(const Action& action, std::vector<Tensor> received);
   /// Stores the gradients of the unit's inputs for the unit below. `ctx` determines where the parameters'
   /// gradients go.

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "parallel/foresee/action_span.h"
+#include "parallel/plan/action_span.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -77,8 +77,9 @@ Timeline StepTrace::gather() const {
   const StepPlan& plan = engine_.plan();
   const Communicator& comm = engine_.communicator();
   const std::size_t num_actions = plan.ranks[static_cast<std::size_t>(comm.rank())].actions.size();
-  TRIREME_CHECK(moments_.size() == num_actions + 1, "a trace of one step has {} actions, {} were run",
-                num_actions, moments_.size() - 1);
+  TRIREME_CHECK(moments_.size() == num_actions + 1,
+                "a trace of one step must have {} actions, but {} were run", num_actions,
+                moments_.size() - 1);
   Communicator& world = engine_.communicator();
   const std::size_t most_actions = std::ranges::max(world.all_gather_value(num_actions));
   std::vector<ActionTimes> mine = own_times();

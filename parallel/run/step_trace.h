@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/backend_marks.h"
-#include "parallel/foresee/timeline.h"
+#include "parallel/plan/timeline.h"
 #include "parallel/run/engine.h"
 
 namespace trireme {

@@ -66,10 +66,10 @@ std::vector<SilentPeer> find_silent_peers() {
 std::string describe_silent_peers(const std::vector<SilentPeer>& peers) {
   std::string text;
   for (const SilentPeer& peer : peers) {
-    text += fmt::format("{}{} has acknowledged nothing for {:.1f} s, though it was sent {} times again",
+    text += fmt::format("{}{} has acknowledged nothing for {:.1f} s, after {} retransmissions",
                         text.empty() ? "" : "; ", peer.address, peer.silent_s, peer.num_resent);
   }
-  return text.empty() ? "" : text + ", as if the host or the link to it were down";
+  return text.empty() ? "" : text + ": the host or the link to it may be down";
 }
 
 }  // namespace trireme

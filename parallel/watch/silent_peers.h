@@ -22,7 +22,7 @@ struct SilentPeer {
 /// or more retransmissions; each address once. Linux only; elsewhere empty.
 std::vector<SilentPeer> find_silent_peers();
 
-/// "10.0.0.2 has acknowledged nothing for 1.6 s, though ..."; empty for no peers.
+/// "10.0.0.2 has acknowledged nothing for 1.6 s, after 3 retransmissions: ..."; empty for no peers.
 std::string describe_silent_peers(const std::vector<SilentPeer>& peers);
 
 }  // namespace trireme

@@ -26,8 +26,8 @@ std::string process_of(const RankReading& rank, bool stopped) {
   return fmt::format(" (process {}{})", rank.process, stopped ? ", stopped by a signal" : "");
 }
 
-// A line without a process does not contain its rank. Ranks of a machine are in order, and usually
-// consecutive. -1: no rank has arrived.
+// Guesses the rank of a line that no process has entered. Lines are in the order of ranks, and the ranks of a
+// machine are usually consecutive. -1: no rank has arrived.
 int rank_of_missing(std::size_t slot, const std::vector<RankReading>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     if (ranks[i].process != 0) return ranks[i].rank + static_cast<int>(slot) - static_cast<int>(i);
@@ -36,7 +36,7 @@ int rank_of_missing(std::size_t slot, const std::vector<RankReading>& ranks) {
 }
 
 std::string describe_missing(std::size_t slot, int rank) {
-  const std::string number = rank >= 0 ? fmt::format(" (rank {} if they are numbered in a row)", rank) : "";
+  const std::string number = rank >= 0 ? fmt::format(" (rank {} if ranks are consecutive)", rank) : "";
   return fmt::format("process {} of this machine{}, which has not arrived", slot, number);
 }
 
@@ -51,10 +51,10 @@ bool is_any_stopped(const RankBoard& board) {
 }
 
 Error death_of(const RankReading& rank) {
-  return Error(
-             ErrorCode::kCommunication,
-             "rank {}{} died {}{}, without a word: killed, or out of host memory (dmesg tells); the job ends",
-             rank.rank, process_of(rank, false), action_of(rank), wait_of(rank))
+  return Error(ErrorCode::kCommunication,
+               "rank {}{} died {}{} without a message: it was killed, or host memory was full (see dmesg); "
+               "the job ends",
+               rank.rank, process_of(rank, false), action_of(rank), wait_of(rank))
       .about({.rank = rank.rank, .action = rank.text});
 }
 

@@ -8,11 +8,11 @@
 // summed in fp32. Everything else is as in bf16: norms, attention, the product that computes logits, biases
 // and their gradients, results of products, masters. ParameterSpec::allows_fp8 selects the weights.
 //
-// A tensor t is held as codes q = round(t s) and 1/s. The scale s is the largest power of two for which
-// amax * s is at most the format's largest number. amax is the largest magnitude of the last steps: delayed
-// scaling (NVIDIA's Transformer Engine). Each operand of each weight has a history of kFp8History maxima,
-// newest first. In a step every micro-batch records the maximum of its tensor. At the end of the step the
-// largest over all micro-batches enters the history. A maximum has the same bits in any order, and the
+// A tensor t is stored as codes q = round(t s) and 1/s. The scale s is the largest power of two for which
+// amax * s is at most the format's largest number. amax is the largest magnitude in the last steps (delayed
+// scaling, as in NVIDIA's Transformer Engine). Each operand of each weight has a history of kFp8History
+// maxima, newest first. In a step every micro-batch records the maximum of its tensor. At the end of the step
+// the largest over all micro-batches enters the history. A maximum has the same bits in any order, and the
 // history does not change during a step, so scales are equal on every layout and in recompute. A skipped step
 // leaves the history unchanged. While the history is empty (all zeros: in the first step) a tensor's own
 // maximum is used.
@@ -21,8 +21,8 @@
 // represented numbers, whether the factors are applied before the sum or after it.
 //
 // Rounding is to nearest, ties to even. Finite values saturate: they are clipped, and StepResult counts the
-// clipped tensors. Non-finite values stay non-finite (e4m3 has no infinity: NaN), so that a step which
-// overflows bf16 is skipped as in bf16.
+// clipped tensors. Non-finite values stay non-finite (e4m3 has no infinity: NaN), so that an overflow is
+// detected as in mode bf16.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@
 
 namespace trireme {
 
-/// Number of maxima in a scale's history. With the maximum that set the last step's scale they fill a cache
-/// line.
+/// Number of maxima in a scale's history. Together with the maximum that set the last step's scale they fill
+/// one cache line.
 inline constexpr int kFp8History = 15;
 /// Floats of a history: the maxima, newest first, then the maximum that set the scale of the last step (0:
 /// none).
@@ -84,7 +84,7 @@ TRIREME_ANY_DEVICE constexpr std::uint8_t fp8_of(float x, Fp8Format format) {
   const std::uint32_t smallest_normal = static_cast<std::uint32_t>(128 - format.bias) << 23;
   std::uint32_t code = 0;
   if (magnitude < smallest_normal) {
-    // The last bit of this number equals one step of the subnormal codes.
+    // The last bit of `base` is one step of the subnormal codes, so the addition rounds.
     const float base = power_of_two(24 - format.bias - format.mantissa_bits);
     code = fp8_detail::word_of(fp8_detail::float_of(magnitude) + base) - fp8_detail::word_of(base);
   } else {
@@ -116,8 +116,8 @@ TRIREME_ANY_DEVICE constexpr int fp8_ceiling(float amax) {
   return static_cast<int>(word >> 23) - 126 + ((word & 0x7FFFFFu) > 0x600000u ? 1 : 0);
 }
 
-/// The k of the scale 2^k; 0 if amax is 0 or not finite. Clamped to +-60, so that neither a scale nor the
-/// product of two leaves fp32's range.
+/// Exponent k of the scale 2^k; 0 if amax is 0 or not finite. Clamped to +-60, so that neither a scale nor
+/// the product of two leaves fp32's range.
 TRIREME_ANY_DEVICE constexpr int fp8_scale_exponent(float amax, Fp8Format format) {
   constexpr int kLimit = 60;
   if (!(amax > 0.0f && amax < power_of_two(127) * 2.0f)) return 0;

@@ -21,19 +21,19 @@ void make_private_folder(const std::filesystem::path& path);
 /// The check alone. Throws as make_private_folder() does, also if there is no such folder.
 void check_private_folder(const std::filesystem::path& path);
 
-/// Removes such a folder with everything in it. Leaves what is not one as it is.
+/// Removes a private folder and its content. Does nothing if the folder is not private.
 void remove_private_folder(const std::filesystem::path& path) noexcept;
 
-/// Refuses a folder to write into that another user may have laid out, to lead a job to other files of this
-/// user. Checked are the folder, the way to it, and its entries:
-/// - links belong to this user or root;
-/// - the folder and its entries do, too, where they stand in a folder that every user can write.
-/// Missing folders pass. A file system that gives files to one owner, as NFS does with root, is not judged.
+/// Refuses an output folder that another user may have prepared to redirect writes to other files of this
+/// user. Checks the folder, its parents and its entries:
+/// - links must belong to this user or root;
+/// - a folder or entry that is in a world-writable folder must belong to this user or root, too.
+/// Missing folders pass. File systems that map owners, such as NFS for root, are not checked.
 /// Throws Error(kInvalidInput) naming the path and its owner.
 void check_folder_to_write(const std::filesystem::path& path);
 
-/// Whether every user can exchange `path` for something else, or lay links into it: it is writable by all, or
-/// its parent is and not sticky.
+/// True if every user can replace `path` or create links in it: it is writable by all, or its parent is and
+/// has no sticky bit.
 bool all_can_exchange(const std::filesystem::path& path);
 
 }  // namespace trireme

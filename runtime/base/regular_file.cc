@@ -62,7 +62,7 @@ std::string describe_missing(const std::filesystem::path& path) {
 std::string read_text_file(const TextFile& file) {
   const RegularFile opened(file.path, file.what);
   const std::string name = file.path.string();
-  TRIREME_CHECK(opened.size() <= file.max_bytes, "the {} {} has {} bytes, more than the {} that one can have",
+  TRIREME_CHECK(opened.size() <= file.max_bytes, "the {} {} has {} bytes, more than the maximum of {}",
                 file.what, name, opened.size(), file.max_bytes);
   // The size is a first guess: files of /proc report 0, and others may grow while being read.
   constexpr std::size_t kPiece = 1 << 16;
@@ -73,8 +73,8 @@ std::string read_text_file(const TextFile& file) {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_to_read(file.what, file.path, errno);
     used += static_cast<std::size_t>(got);
-    TRIREME_CHECK(used <= file.max_bytes, "the {} {} has more than the {} bytes that one can have", file.what,
-                  name, file.max_bytes);
+    TRIREME_CHECK(used <= file.max_bytes, "the {} {} has more than the maximum of {} bytes", file.what, name,
+                  file.max_bytes);
     if (got > 0) continue;
     text.resize(used);
     return text;

@@ -1,4 +1,4 @@
-// Conversion of safetensors data between fp32, fp16 or bf16 and fp32, at any alignment.
+// Converts safetensors data in fp32, fp16 or bf16 to fp32 and back, at any alignment.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@
 
 namespace trireme {
 
-/// Reads the mapped files in place: no memory besides the copied elements.
+/// Reads memory-mapped files. Allocates no memory for tensors; copy_floats() writes to the caller's.
 class HfSource final : public TensorSource {
  public:
   /// `new_head` as in SafetensorsSource. Throws the errors of SafetensorsFolder, and Error(kInvalidInput) for
@@ -24,7 +24,7 @@ class HfSource final : public TensorSource {
   HfSource(const std::filesystem::path& folder, HfModel model, NewHead new_head = {});
 
   std::string place() const override { return files_.path().string(); }
-  /// Errors name the file, and tensors by their names in transformers. Tensors may be in fp32, fp16 or bf16.
+  /// Tensors may be in fp32, fp16 or bf16. Errors name the file, and the tensor by its name in transformers.
   /// The first call compares copies and derived tensors with the model.
   void check(std::span<const SafetensorsEntry> wanted) const override;
   bool is_new(const std::string& name) const override;
@@ -38,7 +38,7 @@ class HfSource final : public TensorSource {
   void add_names();
   /// The tensor with this full name, or null.
   const Found* find(const std::string& name) const;
-  /// A part, or else its copy, or null.
+  /// The stored tensor of a part, or its copy if the part is missing, or null.
   const Found* find(const HfPart& part) const;
   std::string name_in_file(const std::string& name) const;
   void check_part(const HfTensor& tensor, const HfPart& part) const;

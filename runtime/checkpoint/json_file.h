@@ -1,5 +1,5 @@
-// Reads small JSON files and lines with limits: too deep or too large input is an error, never a crash
-// ([Note: nesting]).
+// Reads small JSON files and lines. Input that is nested too deeply or too large is an error and never a
+// crash ([Note: nesting]).
 #pragma once
 
 #include <concepts>
@@ -19,7 +19,7 @@ nlohmann::json parse_json(std::string_view text);
 
 /// Parses a line, or a small file, possibly written by another program. Returns a discarded value
 /// (is_discarded()) if the text is not JSON, is nested deeper than kMaxNesting, or has more than kMaxItems
-/// values: ordered objects take quadratic time.
+/// values, because reading an ordered object takes quadratic time.
 inline constexpr std::size_t kMaxItems = 4096;
 template <class Json = nlohmann::json>
 Json parse_small_json(std::string_view text) {
@@ -40,7 +40,7 @@ Integer read_integer(const nlohmann::json& object, const char* key) {
   const bool fits = value.is_number_unsigned()
                         ? std::in_range<Integer>(value.get<std::uint64_t>())
                         : value.is_number_integer() && std::in_range<Integer>(value.get<std::int64_t>());
-  TRIREME_CHECK(fits, "its \"{}\" is {:.100}, which is no integer of {} bytes", key, value.dump(),
+  TRIREME_CHECK(fits, "its \"{}\" is {:.100}, which is not an integer of {} bytes", key, value.dump(),
                 sizeof(Integer));
   return value.get<Integer>();
 }

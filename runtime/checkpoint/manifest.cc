@@ -42,9 +42,9 @@ std::string checksum_of(json manifest) {
 }
 
 Manifest to_manifest(const json& object) {
-  TRIREME_CHECK(object.at("format") == kFormat, "its format is {}, where \"{}\" is expected",
+  TRIREME_CHECK(object.at("format") == kFormat, "its format is {} instead of \"{}\"",
                 object.at("format").dump(), kFormat);
-  TRIREME_CHECK(object.at("version") == kVersion, "its version is {}, this build reads version {}",
+  TRIREME_CHECK(object.at("version") == kVersion, "its version is {}, but this build reads version {}",
                 object.at("version").dump(), kVersion);
   TRIREME_CHECK(object.at(kOwnChecksum) == checksum_of(object), "it was changed after it was written");
   Manifest manifest{.step = read_integer<std::int64_t>(object, "step"), .content = object.at("content")};
@@ -54,7 +54,7 @@ Manifest to_manifest(const json& object) {
                        .bytes = read_integer<std::uint64_t>(file, "bytes"),
                        .checksum = from_hex(file.at("checksum").get<std::string>()),
                        .tensors = {}});
-    TRIREME_CHECK(is_folder_file_name(read.name), "\"{:.200}\" is no name of a file in its folder",
+    TRIREME_CHECK(is_folder_file_name(read.name), "\"{:.200}\" is not the name of a file in its folder",
                   read.name);
     if (!file.contains("tensors")) continue;  // not a safetensors file, or written by an earlier build
     for (const auto& [name, checksum] : file["tensors"].items())
@@ -117,7 +117,7 @@ std::string name_damaged_tensors(const std::filesystem::path& path, const Checkp
   } catch (const Error&) {
     return "; its header is damaged";
   }
-  return damaged.empty() ? "; all of its tensors are as they were"
+  return damaged.empty() ? "; none of its tensors is changed"
                          : fmt::format("; changed: '{}'", fmt::join(damaged, "', '"));
 }
 
@@ -137,12 +137,12 @@ void verify_files(const Manifest& manifest, const std::filesystem::path& folder,
     std::error_code error;
     const std::uint64_t bytes = std::filesystem::file_size(path, error);
     TRIREME_CHECK(!error, "checkpoint file {} cannot be read: {}", path.string(), error.message());
-    TRIREME_CHECK(bytes == file.bytes, "checkpoint file {} has {} bytes, and its manifest says {}",
+    TRIREME_CHECK(bytes == file.bytes, "checkpoint file {} has {} bytes, but its manifest says {}",
                   path.string(), bytes, file.bytes);
     if (verify != Verify::kChecksums) continue;
     const std::uint64_t checksum = describe_file(path).checksum;
     TRIREME_CHECK(checksum == file.checksum,
-                  "checkpoint file {} was changed after it was written: its checksum is {:016x}, and its "
+                  "checkpoint file {} was changed after it was written: its checksum is {:016x}, but its "
                   "manifest says {:016x}{}",
                   path.string(), checksum, file.checksum, name_damaged_tensors(path, file));
   }

@@ -17,8 +17,8 @@ class SafetensorsFolder {
   static constexpr const char* kIndexName = "model.safetensors.index.json";
 
   /// Opens `folder`/model.safetensors, or else every shard in the index. Throws Error(kInvalidInput) naming
-  /// the file: neither exists, a shard is missing or damaged, or a tensor is not in its shard by the index,
-  /// or is in two.
+  /// the file if neither exists, if a shard is missing or damaged, if a tensor is not in the shard that the
+  /// index names, or if two shards have it.
   explicit SafetensorsFolder(const std::filesystem::path& folder);
 
   struct Found {

@@ -1,11 +1,11 @@
-// One rank's part of a checkpoint in a separate file: pieces, each with its position in the files of the
-// checkpoint. The shards of all ranks together are the checkpoint. Assembling them does not require the
-// layout that wrote them.
+// One rank's part of a checkpoint in a separate file: a list of pieces, each with its position in the files
+// of the checkpoint. Together, the shards of all ranks contain the whole checkpoint. It can be assembled
+// without knowing the layout that wrote it.
 //
 // [Note: shard files] A shard file begins with "TRSHARD1" and four 64-bit numbers: the length of the header,
 // its hash, the number of pieces, and the hash of everything after the header. Then come the header in JSON,
-// a table of pieces with three numbers each (file, offset, bytes), and the bytes of the pieces. The first
-// part is written last, so an unfinished file begins with zeros.
+// a table with three numbers per piece (file, offset, bytes), and the bytes of the pieces. "TRSHARD1" and
+// the four numbers are written last, so an unfinished file begins with zeros.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct ShardHeader {
   std::string save;  // identifies this save; shards of different saves cannot be combined
   std::int64_t step = 0;
   int rank = 0, num_ranks = 1;
-  std::vector<File> files;  // files of the checkpoint: all on rank 0, on other ranks the first ones
+  std::vector<File> files;  // of the checkpoint; ranks other than 0 may lack the last ones
   nlohmann::json content;   // content of the manifest; rank 0 only
 };
 

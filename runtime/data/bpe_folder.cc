@@ -165,7 +165,7 @@ const TokenizerClass* class_of(const Json& config) {
     names.push_back(known.name);
   }
   throw Error(ErrorCode::kInvalidInput,
-              "its tokenizer_class is {:.80}, which is not known without a tokenizer.json; known are {}. "
+              "its tokenizer_class is {:.80}, which needs a tokenizer.json; without it, supported are {}. "
               "transformers' save_pretrained() of a fast tokenizer writes a tokenizer.json",
               full, fmt::join(names, ", "));
 }
@@ -173,7 +173,7 @@ const TokenizerClass* class_of(const Json& config) {
 void check_config(const Json& config) {
   for (const char* key : {"add_prefix_space", "split_special_tokens", "do_lower_case"}) {
     const bool is_off = !config.contains(key) || config[key].is_null() || config[key] == false;
-    TRIREME_CHECK(is_off, "its tokenizer_config.json has \"{}\": {:.40}, which is not known here", key,
+    TRIREME_CHECK(is_off, "its tokenizer_config.json has \"{}\": {:.40}, which is not supported", key,
                   config[key].dump());
   }
 }

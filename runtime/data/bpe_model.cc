@@ -47,7 +47,7 @@ void expect(const Json& object, const char* key, std::initializer_list<Json> kno
   const auto found = object.find(key);
   if (found == object.end() || found->is_null()) return;
   const bool fits = std::ranges::any_of(known, [&](const Json& value) { return *found == value; });
-  TRIREME_CHECK(fits, "its \"{}\" is {:.100}, which is not known here", key, found->dump());
+  TRIREME_CHECK(fits, "its \"{}\" is {:.100}, which is not supported", key, found->dump());
 }
 
 void add_split(const Json& json, BpeModel& model) {
@@ -61,10 +61,10 @@ void add_split(const Json& json, BpeModel& model) {
   }
 }
 
-constexpr int kMaxSequences = 8;          // nesting depth; known vocabularies have one level
-constexpr std::size_t kMaxPatterns = 64;  // known vocabularies have up to five
+constexpr int kMaxSequences = 8;          // nesting depth; published tokenizers have one level
+constexpr std::size_t kMaxPatterns = 64;  // published tokenizers have up to five
 
-/// `is_byte_level`: the text has become bytes; a later pattern would split their characters.
+/// `is_byte_level`: set after ByteLevel, which maps the text to bytes; a later pattern would split these.
 void add_pre_tokenizer(const Json& json, BpeModel& model, bool& is_byte_level, int depth = 0) {
   if (json.is_null()) return;
   TRIREME_CHECK(depth <= kMaxSequences, "its pre-tokenizers are nested more than {} deep", kMaxSequences);
@@ -74,7 +74,7 @@ void add_pre_tokenizer(const Json& json, BpeModel& model, bool& is_byte_level, i
     for (const Json& part : json.at("pretokenizers"))
       add_pre_tokenizer(part, model, is_byte_level, depth + 1);
   } else if (type == "Split") {
-    TRIREME_CHECK(!is_byte_level, "its pre-tokenizer has a Split behind ByteLevel, which is not known here");
+    TRIREME_CHECK(!is_byte_level, "its pre-tokenizer has a Split after ByteLevel, which is not supported");
     add_split(json, model);
   } else if (type == "ByteLevel") {
     expect(json, "add_prefix_space", {false});
@@ -82,14 +82,14 @@ void add_pre_tokenizer(const Json& json, BpeModel& model, bool& is_byte_level, i
     if (json.value("use_regex", true)) model.patterns.push_back(pcre_of_onig(kGpt2Pattern));
   } else {
     throw Error(ErrorCode::kInvalidInput,
-                "its pre-tokenizer is \"{:.100}\"; known are ByteLevel, Split and Sequence", type);
+                "its pre-tokenizer is \"{:.100}\"; supported are ByteLevel, Split and Sequence", type);
   }
 }
 
 std::int32_t read_id(const Json& value) {
   const bool fits =
       value.is_number_integer() && value >= 0 && value < std::numeric_limits<std::int32_t>::max();
-  TRIREME_CHECK(fits, "its token id {:.100} is none", value.dump());
+  TRIREME_CHECK(fits, "its token id {:.100} is not an integer from 0 to 2^31 - 2", value.dump());
   return value.get<std::int32_t>();
 }
 
@@ -119,7 +119,7 @@ std::pair<std::string, std::string> split_merge(std::string_view line, std::size
   const std::size_t space = line.find(' ');
   TRIREME_CHECK(space != std::string_view::npos && space > 0 && space + 1 < line.size() &&
                     line.find(' ', space + 1) == std::string_view::npos,
-                "its merge {} is \"{:.100}\", not two tokens with a space between", number, line);
+                "its merge {} is \"{:.100}\" instead of two tokens separated by a space", number, line);
   return {std::string(line.substr(0, space)), std::string(line.substr(space + 1))};
 }
 
@@ -132,15 +132,15 @@ void read_merges(const Json& merges, BpeModel& model) {
       add_merge(left, right, model);
       continue;
     }
-    TRIREME_CHECK(merge.is_array() && merge.size() == 2, "its merge {} is {:.100}, not two tokens", number,
-                  merge.dump());
+    TRIREME_CHECK(merge.is_array() && merge.size() == 2, "its merge {} is {:.100} instead of two tokens",
+                  number, merge.dump());
     add_merge(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>(), model);
     ++number;
   }
 }
 
-/// `vocab`: {"text": id}. Rejects ids that Hugging Face's tokenizers would not assign, because weights
-/// trained with them use other ids.
+/// `vocab`: {"text": id}. Rejects ids that differ from the ids that Hugging Face's tokenizers assign, because
+/// weights are trained with the latter.
 void read_added(const Json& tokens, const Json& vocab, BpeModel& model) {
   AddedIds ids(vocab);
   for (const Json& token : tokens) {
@@ -148,16 +148,15 @@ void read_added(const Json& tokens, const Json& vocab, BpeModel& model) {
     expect(token, "rstrip", {false});
     expect(token, "single_word", {false});
     const std::string content = token.at("content").get<std::string>();
-    TRIREME_CHECK(!content.empty(), "an added token of its has no text");
+    TRIREME_CHECK(!content.empty(), "one of its added tokens has no text");
     const bool normalized = token.value("normalized", !token.value("special", false));
     const std::int32_t id = read_id(token.at("id"));
     const std::int64_t given = ids.add(content, id);
     TRIREME_CHECK(
         given == id,
-        "its added token '{}' has the id {}, and Hugging Face's tokenizers give it "
-        "{}, whatever the file lists: its vocabulary has {} tokens, and added tokens follow one after the "
-        "other. Load and save the folder with AutoTokenizer, which writes the ids that it gives, or "
-        "correct the list",
+        "its added token '{}' has the id {}, but Hugging Face's tokenizers assign {}: added tokens get "
+        "consecutive ids after the {} tokens of the vocabulary, whatever the file lists. Load and save the "
+        "folder with AutoTokenizer, which writes the assigned ids, or correct the list",
         content, id, given, ids.vocab_size());
     model.added.push_back({content, id, normalized});
   }
@@ -168,7 +167,7 @@ BpeModel from_tokenizer_json(std::string text) {
   TRIREME_CHECK(json.is_object() && json.contains("model"), "it has no \"model\"");
   const Json& bpe = json.at("model");
   const std::string type = bpe.value("type", "BPE");
-  TRIREME_CHECK(type == "BPE", "its model is \"{:.100}\"; known is byte-level BPE", type);
+  TRIREME_CHECK(type == "BPE", "its model is \"{:.100}\"; only byte-level BPE is supported", type);
   TRIREME_CHECK(bpe.contains("merges"), "it has no merges");
   expect(bpe, "dropout", {0.0});
   expect(bpe, "byte_fallback", {false});
@@ -177,8 +176,7 @@ BpeModel from_tokenizer_json(std::string text) {
   if (const Json normalizer = json.value("normalizer", Json()); !normalizer.is_null()) {
     const bool does_nothing =
         normalizer.value("type", "") == "Sequence" && normalizer.value("normalizers", Json::array()).empty();
-    TRIREME_CHECK(does_nothing,
-                  "it changes the text first (\"normalizer\": {:.100}), which is not known here",
+    TRIREME_CHECK(does_nothing, "it normalizes the text (\"normalizer\": {:.100}), which is not supported",
                   normalizer.dump());
   }
   BpeModel model;
@@ -187,7 +185,7 @@ BpeModel from_tokenizer_json(std::string text) {
   model.learned.whole_pieces = bpe.value("ignore_merges", false);
   bool is_byte_level = false;
   add_pre_tokenizer(json.value("pre_tokenizer", Json()), model, is_byte_level);
-  TRIREME_CHECK(is_byte_level, "its pre-tokenizer has no ByteLevel: known is byte-level BPE");
+  TRIREME_CHECK(is_byte_level, "its pre-tokenizer has no ByteLevel; only byte-level BPE is supported");
   read_added(json.value("added_tokens", Json::array()), bpe.at("vocab"), model);
   model.text = std::move(text);
   return model;

@@ -14,8 +14,8 @@ constexpr const char* kFormat = "trireme-tokens";
 constexpr int kVersion = 1;
 
 DatasetInfo to_info(const nlohmann::json& json) {
-  TRIREME_CHECK(json.at("format") == kFormat, "its format is {}, where \"{}\" is expected",
-                json.at("format").dump(), kFormat);
+  TRIREME_CHECK(json.at("format") == kFormat, "its format is {} instead of \"{}\"", json.at("format").dump(),
+                kFormat);
   TRIREME_CHECK(json.at("version") == kVersion, "it has version {}, this build reads version {}",
                 json.at("version").dump(), kVersion);
   const auto& sources = json.at("sources");

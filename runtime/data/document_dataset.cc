@@ -92,7 +92,8 @@ HostBatch DocumentDataset::read_train(std::int64_t first, std::int64_t count) co
 
 HostBatch DocumentDataset::read_sequential(std::int64_t first, std::int64_t count) const {
   TRIREME_CHECK(first >= 0 && count >= 0 && first + count <= num_samples(),
-                "samples {} to {} were requested, and there are {}", first, first + count - 1, num_samples());
+                "samples {} to {} were requested, but there are only {}", first, first + count - 1,
+                num_samples());
   std::vector<std::size_t> rows;
   for (std::int64_t sample = first; sample < first + count; ++sample)
     rows.push_back(static_cast<std::size_t>(sample));

@@ -37,11 +37,11 @@ DocumentFile::DocumentFile(const std::filesystem::path& tokens) : tokens_(tokens
                 bytes.size());
   std::memcpy(header.data(), bytes.data(), sizeof header);
   TRIREME_CHECK(header[0] == kDocumentMagic && header[1] == kDocumentVersion && header[2] >= 1,
-                "{} begins with {}, {}, {}, where {}, {} and a number of documents are expected",
-                path.string(), header[0], header[1], header[2], kDocumentMagic, kDocumentVersion);
+                "{} begins with {}, {}, {} instead of {}, {} and a number of documents", path.string(),
+                header[0], header[1], header[2], kDocumentMagic, kDocumentVersion);
   const auto count = static_cast<std::size_t>(header[2]);
   TRIREME_CHECK(bytes.size() == sizeof header + count * sizeof(Document),
-                "{} has {} bytes, {} documents have {}", path.string(), bytes.size(), count,
+                "{} has {} bytes, but its {} documents need {}", path.string(), bytes.size(), count,
                 sizeof header + count * sizeof(Document));
   documents_.resize(count);
   std::memcpy(documents_.data(), bytes.data() + sizeof header, count * sizeof(Document));
@@ -51,7 +51,7 @@ DocumentFile::DocumentFile(const std::filesystem::path& tokens) : tokens_(tokens
     first_token_.push_back(at);
     at += documents_[i].num_tokens;
   }
-  TRIREME_CHECK(at == tokens_.num_tokens(), "{} describes {} tokens, {} has {}", path.string(), at,
+  TRIREME_CHECK(at == tokens_.num_tokens(), "{} describes {} tokens, but {} has {}", path.string(), at,
                 tokens.string(), tokens_.num_tokens());
 }
 

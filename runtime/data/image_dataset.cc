@@ -56,7 +56,7 @@ ImageDataset::ImageDataset(const Options& options) : options_(options) {
 }
 
 HostBatch ImageDataset::empty_batch(std::int64_t first, std::int64_t count, int num_labels) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
+  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {}", count, first);
   const std::int64_t side = options_.view.size;
   HostBatch batch;
   batch.input_shape = {count, side, side, 3};
@@ -133,8 +133,8 @@ HostBatch ImageDataset::read_train(std::int64_t first, std::int64_t count) const
 }
 
 HostBatch ImageDataset::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
-                first + count - 1, num_samples());
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, but there are only {}",
+                first, first + count - 1, num_samples());
   HostBatch batch = empty_batch(first, count, 1);
   auto* out = reinterpret_cast<float*>(batch.inputs.data());
   for (std::int64_t row = 0; row < count; ++row, out += view_elems()) {

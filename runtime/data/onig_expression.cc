@@ -59,7 +59,7 @@ class Translator {
 
   [[noreturn]] void refuse(std::string_view what) const {
     throw Error(ErrorCode::kInvalidInput,
-                "the regular expression {:.200} has at byte {} {}, which is not known here", in_, at_, what);
+                "the regular expression {:.200} has at byte {} {}, which is not supported", in_, at_, what);
   }
   bool takes(std::string_view text) {
     if (!in_.substr(at_).starts_with(text)) return false;
@@ -389,8 +389,8 @@ class Translator {
 
 std::string pcre_of_onig(std::string_view expression) {
   TRIREME_CHECK(expression.size() <= kMaxExpressionBytes,
-                "the regular expression {:.80}... has {} bytes, more than the {} that one can have",
-                expression, expression.size(), kMaxExpressionBytes);
+                "the regular expression {:.80}... has {} bytes, more than the maximum of {}", expression,
+                expression.size(), kMaxExpressionBytes);
   return Translator(expression).translate();
 }
 

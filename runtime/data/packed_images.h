@@ -26,14 +26,14 @@ struct PackedLayout {
 
 class PackedImages final : public ImageSource {
  public:
-  /// CIFAR-10's binary format (one label byte and 3072 bytes per image; 3073 in all) or CIFAR-100's (a coarse
-  /// and a fine label, of which the fine one is used; 3074), detected from the file sizes. Several files form
-  /// one set, in the given order. Throws Error(kInvalidInput) naming a file of another size, or the first
-  /// image with a label out of range.
+  /// Opens files in the binary format of CIFAR-10 (a label and 3072 pixel bytes per image) or CIFAR-100 (a
+  /// coarse and a fine label, and the pixels; uses the fine label). The file sizes determine the format. All
+  /// files form one set, in the given order. Throws Error(kInvalidInput) naming a file of another size, or
+  /// the first image with a label out of range.
   static std::unique_ptr<PackedImages> cifar(const std::vector<std::filesystem::path>& files);
-  /// A pair of IDX files of unsigned bytes, as in MNIST: images [N, rows, columns] and labels [N]. Grey is
-  /// copied to three channels. Throws Error(kInvalidInput) naming a file that is truncated, of another kind,
-  /// or of another length than its pair.
+  /// Opens two IDX files of unsigned bytes, as in MNIST: images [N, rows, columns] and labels [N]. Grey
+  /// values are copied to three channels. Throws Error(kInvalidInput) naming a file that is truncated, has
+  /// another type, or has another N than the other file.
   static std::unique_ptr<PackedImages> idx(const std::filesystem::path& images,
                                            const std::filesystem::path& labels);
 

@@ -49,8 +49,8 @@ std::vector<Line> lines_of(std::string_view text, bool labelled, const std::file
     line.first = take_until(rest, '\t');
     line.second = take_until(rest, '\t');
     TRIREME_CHECK((!labelled || !line.label.empty()) && !line.first.empty() && rest.empty(),
-                  "{}:{}: a line is {}text, or with a second text behind another tab", path.string(), number,
-                  labelled ? "a label, a tab and a " : "");
+                  "{}:{}: a line must be {}text, optionally followed by a tab and a second text",
+                  path.string(), number, labelled ? "a label, a tab and a " : "");
     lines.push_back(line);
   }
   return lines;
@@ -119,7 +119,7 @@ PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options
                 options.inputs.size(), options.inputs.front().string());
   const std::map<std::string_view, std::int32_t> labels = number_labels(lines);
   TRIREME_CHECK(!options.labelled || labels.size() >= 2,
-                "all {} documents have the label '{}': classes are two or more", lines.size(),
+                "all {} documents have the label '{}': two or more classes are needed", lines.size(),
                 lines[0].label);
 
   PreparedFolder results(options.output, TokenLayout::of_vocab(tokenizer->vocab_size()));
@@ -131,8 +131,8 @@ PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options
     if (options.labelled) document.label = labels.at(lines[i].label);
     if (document.num_tokens > 0) (held_back ? eval : train).push_back(document);
   }
-  TRIREME_CHECK(!train.empty(), "{} documents are too few to keep {} of them for evaluation", lines.size(),
-                options.eval_fraction);
+  TRIREME_CHECK(!train.empty(), "{} documents are too few to reserve a fraction of {} for evaluation",
+                lines.size(), options.eval_fraction);
   if (options.labelled) {
     for (const auto& [label, number] : labels) info.classes.emplace_back(label);
     info.classes = as_utf8(info.classes);

@@ -79,7 +79,7 @@ void split(PreparedFolder& results, double eval_fraction) {
   const std::int64_t total = results.train().num_tokens();
   const auto num_train =
       static_cast<std::int64_t>(std::floor(static_cast<double>(total) * (1.0 - eval_fraction)));
-  TRIREME_CHECK(num_train > 0, "{} tokens are too few to keep {} of them for evaluation", total,
+  TRIREME_CHECK(num_train > 0, "{} tokens are too few to reserve a fraction of {} for evaluation", total,
                 eval_fraction);
   if (num_train < total) results.train().move_tail(num_train, results.eval());
 }

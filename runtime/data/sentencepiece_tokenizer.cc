@@ -40,13 +40,12 @@ class SentencePieceTokenizer final : public Tokenizer {
     // Models of 256,000 tokens take 4 MB.
     constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
     TRIREME_CHECK(file.bytes().size() <= kMaxBytes,
-                  "{} is not a sentencepiece model: it has {} bytes, more than the {} that one can have",
+                  "{} is not a sentencepiece model: it has {} bytes, more than the maximum of {}",
                   model.string(), file.bytes().size(), kMaxBytes);
-    TRIREME_CHECK(
-        !is_tiktoken(as_text(file)),
-        "{} is not a sentencepiece model, but a list of tokens of tiktoken; give the tokenizer.json "
-        "that the model comes with",
-        model.string());
+    TRIREME_CHECK(!is_tiktoken(as_text(file)),
+                  "{} is not a sentencepiece model, but a tiktoken vocabulary; use the tokenizer.json of the "
+                  "same model",
+                  model.string());
     check_sentencepiece_model(as_text(file), model);
     load(as_text(file));
   }

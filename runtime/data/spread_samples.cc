@@ -33,7 +33,7 @@ HostBatch SpreadSamples::read_train(std::int64_t, std::int64_t) const {
 
 HostBatch SpreadSamples::read_sequential(std::int64_t first, std::int64_t count) const {
   TRIREME_CHECK(first >= 0 && count >= 0 && first + count <= count_,
-                "samples {} to {} were requested, and there are {}", first, first + count - 1, count_);
+                "samples {} to {} were requested, but there are only {}", first, first + count - 1, count_);
   if (count == 0) return data_->read_sequential(0, 0);
   std::vector<HostBatch> parts;
   for (std::int64_t i = first; i < first + count; ++i) {

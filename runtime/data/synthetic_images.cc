@@ -47,12 +47,12 @@ void draw_image(const Pattern& pattern, std::int64_t size, ImageRandom& random, 
 
 SyntheticImages::SyntheticImages(const Options& options) : options_(options) {
   TRIREME_CHECK(options.num_samples > 0 && options.size > 0 && options.num_classes > 0,
-                "synthetic images need samples, a size and classes, not {}, {} and {}", options.num_samples,
-                options.size, options.num_classes);
+                "synthetic images need positive numbers of samples, pixels and classes, got {}, {} and {}",
+                options.num_samples, options.size, options.num_classes);
 }
 
 HostBatch SyntheticImages::make(std::int64_t first, std::int64_t count, std::uint32_t set) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
+  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {}", count, first);
   const std::int64_t size = options_.size, elems = size * size * 3;
   HostBatch batch;
   batch.input_shape = {count, size, size, 3};
@@ -75,8 +75,8 @@ HostBatch SyntheticImages::read_train(std::int64_t first, std::int64_t count) co
 }
 
 HostBatch SyntheticImages::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
-                first + count - 1, num_samples());
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, but there are only {}",
+                first, first + count - 1, num_samples());
   return make(first, count, kEvalEpoch);
 }
 

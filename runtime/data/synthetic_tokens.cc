@@ -32,7 +32,7 @@ SyntheticTokens::SyntheticTokens(const Options& options) : options_(options) {
 }
 
 HostBatch SyntheticTokens::make(std::int64_t first, std::int64_t count, std::uint32_t stream) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
+  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {}", count, first);
   const std::int64_t length = options_.sequence_length;
   HostBatch batch;
   batch.input_shape = batch.target_shape = {count, length};
@@ -61,8 +61,8 @@ HostBatch SyntheticTokens::read_train(std::int64_t first, std::int64_t count) co
 }
 
 HostBatch SyntheticTokens::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
-                first + count - 1, num_samples());
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, but there are only {}",
+                first, first + count - 1, num_samples());
   return make(first, count, kEvalStream);
 }
 

@@ -52,7 +52,7 @@ std::vector<fs::path> walk(const fs::path& folder, const fs::path& exclude, Text
   return files;
 }
 
-/// The flaw of a file, JSON included.
+/// The reason why a file is not text; JSON counts as a flaw unless options.json_as_text is set.
 std::optional<TextFlaw> flaw_of(const TextReader& file, const FindTextOptions& options, bool is_named) {
   if (file.flaw() || options.json_as_text) return file.flaw();
   const JsonRecords json = find_json_records(file.text());
@@ -89,15 +89,15 @@ void add_file(const fs::path& path, const FindTextOptions& options, bool is_name
 std::string advice_for(TextFlaw flaw) {
   switch (flaw) {
     case TextFlaw::kUtf16:
-      return "; text is read as UTF-8: convert them with `iconv -f UTF-16 -t UTF-8`";
+      return "; convert these files to UTF-8 with `iconv -f UTF-16 -t UTF-8`";
     case TextFlaw::kPointer:
-      return "; `git lfs pull` gets the files themselves";
+      return "; download the files with `git lfs pull`";
     case TextFlaw::kJson:
-      return "; write their text to text files first, e.g. with jq, or insist with --as-text";
+      return "; extract the text first, e.g. with jq, or read them as text with --as-text";
     case TextFlaw::kFolderLink:
-      return "; name the folders themselves";
+      return "; to include the folders, name them on the command line";
     case TextFlaw::kFileLink:
-      return "; links lead out of the folder: name the files themselves, if their text is meant to be read";
+      return "; the links lead out of the folder: to include the files, name them on the command line";
     case TextFlaw::kEmpty:
     case TextFlaw::kBinary:
       return "";
@@ -120,19 +120,19 @@ std::vector<std::string> describe(const TextNotes& notes, bool lines) {
   }
   if (notes.marked.count > 0) {
     texts.push_back(
-        fmt::format("a byte order mark is dropped at the beginning of {} file(s), the first is {}",
+        fmt::format("the byte order mark at the beginning of {} file(s) is dropped, the first is {}",
                     notes.marked.count, notes.marked.first.string()));
   }
   if (notes.marked_within.count > 0) {
-    texts.push_back(fmt::format(
-        "{} file(s) have byte order marks (U+FEFF) within, as joined files do, the first is {}: {}",
-        notes.marked_within.count, notes.marked_within.first.string(),
-        lines ? "at the beginning of lines they are dropped" : "they stay in the text"));
+    texts.push_back(
+        fmt::format("{} file(s) contain byte order marks (U+FEFF) after the beginning, the first is {}: {}",
+                    notes.marked_within.count, notes.marked_within.first.string(),
+                    lines ? "those at the beginning of a line are dropped" : "they are kept in the text"));
   }
   if (notes.not_utf8.count > 0) {
     texts.push_back(fmt::format(
-        "{} file(s) are not UTF-8, the first is {}, at byte {}: the bytes are taken as they are. If it is "
-        "Latin-1, convert it with `iconv -f ISO-8859-1 -t UTF-8`",
+        "{} file(s) are not UTF-8, the first is {}, at byte {}: their bytes are not converted. If they are "
+        "Latin-1, convert them with `iconv -f ISO-8859-1 -t UTF-8`",
         notes.not_utf8.count, notes.not_utf8.first.string(), notes.first_byte));
   }
   return texts;

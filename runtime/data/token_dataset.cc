@@ -115,7 +115,7 @@ HostBatch TokenDataset::read(const std::vector<Window>& windows) const {
 }
 
 HostBatch TokenDataset::read_train(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
+  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {}", count, first);
   std::vector<Window> windows;
   std::optional<Permutation> order;
   std::int64_t order_epoch = -1;
@@ -134,9 +134,9 @@ HostBatch TokenDataset::read_train(std::int64_t first, std::int64_t count) const
 }
 
 HostBatch TokenDataset::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {} on", count, first);
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, and there are {}", first,
-                first + count - 1, num_samples());
+  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {}", count, first);
+  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, but there are only {}",
+                first, first + count - 1, num_samples());
   std::vector<Window> windows;
   for (std::int64_t sample = first; sample < first + count; ++sample) {
     const WindowIndex index = find(sample);

@@ -23,8 +23,9 @@ Tensor sum_of(const Context& ctx, const Tensor& a, const Tensor& b) {
   return sum;
 }
 
-// Backward visits the chunks from last to first. A tree over a power of two of leaves is the same from either
-// end. Products are computed in one pass, after all chunks have delivered theirs.
+// Adds the gradients of a value that all chunks read in a binary tree. Backward visits the chunks from last
+// to first; with a power of two of chunks the tree is the same. Products are computed together, after the
+// last.
 class GradientTree final : public ProductCollector {
  public:
   GradientTree(const ChunkRange& range, ValueId input, DType dtype)
@@ -38,7 +39,7 @@ class GradientTree final : public ProductCollector {
 
   void add(Context& ctx, Gradients& gradients, Tensor partial) {
     TRIREME_CHECK(products_.empty(),
-                  "of a value that chunks read some gradients are products, others are not");
+                  "the gradients of a value that chunks read must be all products or all tensors");
     int level = 0;
     while (!stack_.empty() && stack_.back().first == level) {
       partial = sum_of(ctx, std::exchange(partial, Tensor()), std::exchange(stack_.back().second, Tensor()));
@@ -101,7 +102,7 @@ struct SumBackward {
   }
 };
 
-// `partial` is the sum of the layers whose tape values are `partials`.
+// `partial`: the sum over this rank's chunks. `partials`: the tape values of their outputs.
 Tensor finished(Context& ctx, const Tensor& partial, std::vector<ValueId> partials) {
   const Tensor sum = summed_over_ranks(ctx, partial);
   const DType dtype = linear_dtype(ctx, DType::kFloat32);
@@ -117,7 +118,8 @@ Tensor sum_of_layers(Context& ctx, std::vector<RowsLinear> layers, int groups) {
   const RowsLinear& first = layers.front();
   const Tensor sum = ctx.empty(first.x.shape().with_last(first.weight.shape().dim(0)));
   TRIREME_CHECK(first.x.shape().dim(-1) % groups == 0,
-                "{} inputs of a chunk cannot be cut into {} equal groups", first.x.shape().dim(-1), groups);
+                "the {} inputs of a chunk cannot be split into {} equal groups", first.x.shape().dim(-1),
+                groups);
   ProductSumArgs args{.d = sum.rows(), .transpose_b = Transpose::kYes, .math = first.math, .groups = groups};
   if (first.bias.defined()) args.bias = first.bias;
   std::vector<ValueId> partials;
@@ -138,7 +140,7 @@ ChunkRange own_chunks(const Context& ctx, int chunks) {
 
 std::vector<Tensor> copy_to_chunks(Context& ctx, const Tensor& input, const ChunkRange& range) {
   TRIREME_CHECK(range.count >= 1 && (range.count & (range.count - 1)) == 0,
-                "a rank computes a power of two of chunks, not {}", range.count);
+                "the number of chunks of a rank must be a power of two, got {}", range.count);
   const Tensor x = cast(ctx, input, linear_dtype(ctx, input.dtype()));
   const bool differentiates = ctx.tape != nullptr && x.id() != kNoValue;
   const auto tree = differentiates ? std::make_shared<GradientTree>(range, x.id(), x.dtype()) : nullptr;

@@ -101,8 +101,8 @@ Tensor places_of(Context& ctx, const Tensor& tokens, ParamRef positions, std::in
   return places.slice(first * width, {end - first, width});
 }
 
-// The sum of x over the tensor ranks. For each token at most one rank adds a table row, and the first rank
-// adds the position; all other terms are 0. With a sharded sequence, this rank's shard of the sum.
+// Sums x over the tensor ranks; with sequence parallelism, returns this rank's shard of the sum. For each
+// token at most one rank adds a table row, and the first rank adds the position. All other terms are 0.
 Tensor summed_rows(Context& ctx, const Tensor& x) {
   if (ctx.tensor == nullptr) return x;
   if (x.dtype() == DType::kFloat32) return summed_over_ranks(ctx, x);

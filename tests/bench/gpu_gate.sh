@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# The facts that only a GPU can show, a part at a time, inside of an unpacked bundle (third_party/bundle.sh).
+# Runs one part of the checks that need a GPU, inside an unpacked bundle (third_party/bundle.sh).
 #
 #   trireme-bundle/tests/bench/gpu_gate.sh --part PART [--out DIR] [--dry-run] | --help
 #
-#   probe         first, 5 minutes: the machine, its rates, every call of a step by itself, a step recorded and not
-#   tests         the communicators, GPT and ResNet on the card, beside the CPU
-#   conformance   every kernel against double precision
-#   state         the same bits on 1, 2 and 4 ranks, twice, and from a recorded step; predicted memory; CPU's losses
-#   bench-gpt     GPT-2's tokens/s beside PyTorch's, compiled and with fused AdamW; share of a step without a kernel
-#   bench-resnet  ResNet-50's images/s beside PyTorch's, compiled and channels-last
+#   probe         run it first, 5 minutes: the machine, its rates, each call of a step, a step with and without a graph
+#   tests         communicators, GPT and ResNet on the GPU, compared with the CPU
+#   conformance   every kernel, compared with double precision
+#   state         equal bits on 1, 2 and 4 ranks, twice, and with a CUDA graph; predicted memory; losses of the CPU
+#   bench-gpt     tokens/s of GPT-2, compared with PyTorch, compiled and with fused AdamW; time without a kernel
+#   bench-resnet  images/s of ResNet-50, compared with PyTorch, compiled and channels-last
 #   sanitize      the tests under compute-sanitizer
 #
-# Each is cut off after 8 minutes, and parts run in any order. All
-# together may take 51 minutes, by their limits. Who has a card for half an hour runs, in this order,
-# probe, tests, bench-gpt, state.
-# --dry-run tries a part without a GPU: the same stages on the CPU in tiny shapes.
-# --out is where PART.json and PART.tar.gz go (default: gate): what each stage found, and their logs. Both are written
-# anew after every stage, so that a part which is cut off leaves what it measured. `commit`: what the bundle is made of.
-# Exit codes: 0 shown, 1 a stage failed, was skipped or missed its bar, 2 bad arguments, 75 cut off, 77 no device. In a
-# dry run what is skipped has not failed. gate/check.py has the bars. On a Hopper card 16-bit attention and convolutions
-# fail the part where they fall back to native kernels.
+# Parts can run in any order. Each is stopped after 8 minutes; all together take at most 51 minutes. With a GPU for half
+# an hour, run probe, tests, bench-gpt and state, in this order.
+# --dry-run runs a part without a GPU: the same stages on the CPU with tiny shapes.
+# --out: folder of PART.json (the results of each stage) and PART.tar.gz (the logs); default: gate. Both are rewritten
+# after every stage, so that a part that is stopped keeps its results. Their `commit` names the source of the bundle.
+# Exit codes: 0 success, 1 a stage failed, was skipped or missed its bar, 2 bad arguments, 75 stopped, 77 no device. In
+# a dry run skipped stages do not fail. gate/check.py defines the bars. On Hopper GPUs the part fails if 16-bit attention
+# or convolutions fall back to native kernels.
 # Environment: TRIREME_GATE_SECONDS  time for the part (default 300 for probe, 465 for others)
 #              TRIREME_GATE_PYTHON   a python3 with torch (default: python3)
 set -uo pipefail
@@ -52,7 +51,7 @@ case $part in
   probe | tests | conformance | state | bench-gpt | bench-resnet | sanitize) ;;
   *) usage "--part is one of probe, tests, conformance, state, bench-gpt, bench-resnet, sanitize" ;;
 esac
-[ -x "$bundle/run" ] || { echo "gpu_gate.sh: $bundle is no unpacked bundle" >&2; exit 2; }
+[ -x "$bundle/run" ] || { echo "gpu_gate.sh: $bundle is not an unpacked bundle" >&2; exit 2; }
 if ! mkdir -p "$out" || ! out=$(cd "$out" && pwd); then exit 2; fi
 python=${TRIREME_GATE_PYTHON:-python3}
 seconds=${TRIREME_GATE_SECONDS:-$([ "$part" = probe ] && echo 300 || echo 465)}

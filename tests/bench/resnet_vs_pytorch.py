@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains the same ResNet with Trireme and with PyTorch on this machine's CPU, side by side, and compares.
+"""Compares the speed of training a ResNet with Trireme and with PyTorch on this machine's CPU.
 
     tests/bench/resnet_vs_pytorch.py --bench build/release/bin/resnet_train_bench [--rounds 3] [--model resnet50]
 
-The programs take turns, PyTorch channels-last, as it is installed and with a malloc that keeps its memory. Prints
-milliseconds a step, images/s, the ratio, and Trireme's share of the machine's sgemm rate, measured in the same round
-(ResNet-50: 3 x 2 x 4.089e9 operations an image of 224 x 224 pixels). Idle machines give steady figures.
+The programs run in turn. PyTorch uses channels-last, once as installed and once with a malloc that keeps freed memory.
+Prints milliseconds per step, images/s, the ratio, and Trireme's share of the machine's sgemm rate, which is measured in
+the same round (ResNet-50: 3 x 2 x 4.089e9 operations per image of 224 x 224 pixels). Run it on an idle machine.
 """
 
 import argparse
@@ -31,7 +31,7 @@ def run(command, environment=None):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bench", required=True, help="the program resnet_train_bench")
+    parser.add_argument("--bench", required=True, help="path of the program resnet_train_bench")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", default="2")
     parser.add_argument("--model", default="resnet50")

@@ -1,8 +1,8 @@
-// The gain of a measured partition into pipeline stages: the slowest stage, and the step that follows
-// from it, with stages of equally many blocks, of even parameter counts, and of even measured times. Blocks
-// are profiled twice: the first profile cuts, the second one says how long the stages take.
+// The gain of cutting pipeline stages by measured times. Compares stages with equal numbers of blocks, of
+// parameters, and of measured milliseconds. Prints the time of the slowest stage and of a simulated step.
+// Blocks are profiled twice: the first profile determines the cut, the second one evaluates it.
 //
-//   stage_cut_bench --vocab 16384 --stages 4        prints one JSON object a cut
+//   stage_cut_bench --vocab 16384 --stages 4        prints one JSON object per cut
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -13,7 +13,7 @@
 
 #include "models/gpt.h"
 #include "parallel/foresee/plan_simulate.h"
-#include "parallel/foresee/stage_cut.h"
+#include "parallel/layout/stage_cut.h"
 #include "parallel/plan/planner.h"
 #include "runtime/base/error.h"
 #include "runtime/data/synthetic_tokens.h"
@@ -69,7 +69,7 @@ void run(const Options& o) {
 
 int main(int argc, char** argv) {
   trireme::bench::Options o;
-  CLI::App app{"Slowest pipeline stage of a GPT under three ways to cut it"};
+  CLI::App app{"Slowest pipeline stage of a GPT with three partitions into stages"};
   app.add_option("--layers", o.model.layers);
   app.add_option("--hidden", o.model.hidden);
   app.add_option("--heads", o.model.heads);

@@ -157,7 +157,7 @@ class DamagedCheckpoint(Injection):
 class TornCheckpoint(DamagedCheckpoint):
     """A file of the newest checkpoint loses its end; then a rank dies."""
 
-    what = r"has \d+ bytes, and its manifest says"
+    what = r"has \d+ bytes, but its manifest says"
 
     def damage(self, path):
         os.truncate(path, path.stat().st_size * 2 // 3)

@@ -1,4 +1,4 @@
-"""Bits that flip: in parameters, in the optimizer's state, in gradients and in messages of a running rank."""
+"""Flips bits of a running rank: in parameters, optimizer state, gradients and messages."""
 import struct
 import time
 from pathlib import Path
@@ -9,7 +9,7 @@ from process_memory import change_element
 
 
 class BitFlip(Injection):
-    """A bit of a parameter changes in a rank's memory, right after a checkpoint."""
+    """Flips a bit of a parameter in a rank's memory, right after a checkpoint."""
 
     file = "model.safetensors"
 
@@ -32,22 +32,22 @@ class BitFlip(Injection):
 
 
 class OptimizerBitFlip(BitFlip):
-    """The same of the optimizer's state, which gradients are summed up in."""
+    """Flips a bit of the optimizer state, in which gradients accumulate."""
 
     file = "optimizer.safetensors"
 
 
 class NanParameter(BitFlip):
-    """A parameter becomes NaN: the loss does, too, and the rank is still named."""
+    """Sets a parameter to NaN. The loss becomes NaN, too; the error must still name the rank."""
 
     def change(self, value):
         return b"\0\0\xc0\x7f"
 
 
 class Spike(BitFlip):
-    """A parameter of one rank becomes huge, and nobody verifies the state."""
+    """Makes a parameter of one rank huge, without checkpoint.verify_every."""
 
-    job_keys = ("train.steps=40", "train.on_spike=rollback")  # enough steps to know what a spike is
+    job_keys = ("train.steps=40", "train.on_spike=rollback")  # the detector needs 16 steps
     first_step, last_step = 21, 29
 
     def start(self):
@@ -62,7 +62,7 @@ class Spike(BitFlip):
 
 
 class MessageBitFlip(Injection):
-    """A bit of a message changes on its way to the other rank; any `zero`, and stages."""
+    """Flips a bit of a message in transit, with any ZeRO stage or with pipeline stages."""
 
     kind = "message"
     KEYS = ("parallel.zero=0", "parallel.zero=1", "parallel.zero=2", "parallel.zero=3", "parallel.pipeline=2")
@@ -86,11 +86,11 @@ class MessageBitFlip(Injection):
         self.culprit = self.pattern()
 
     def pattern(self):
-        return rf"something else arrived than was sent from rank {self.victim} on \S+ to rank {1 - self.victim} on "
+        return rf"messages arrived changed from rank {self.victim} on \S+ to rank {1 - self.victim} on "
 
 
 class GradientBitFlip(MessageBitFlip):
-    """A bit of a gradient changes on one rank after its sum: with zero = 0 ranks differ from then on."""
+    """Flips a bit of a summed gradient on one rank. With zero = 0 the ranks differ from then on."""
 
     kind = "gradient"
     KEYS = ("parallel.zero=0",)

@@ -1,4 +1,4 @@
-// tokenizer.json of byte-level BPE, and texts that its patterns then split.
+// Fuzzes tokenizer.json of byte-level BPE, and encodes random texts with its patterns.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -43,14 +43,15 @@ int fuzz_bpe(const std::uint8_t* data, std::size_t size) {
   bool is_loaded = false;
   in_time([&] { is_loaded = taken([&] { tokenizer = load_bpe(path); }); });
   if (!is_loaded) return 0;
-  require(tokenizer->model_text() == as_text(data, size), "its file would be saved as another one");
+  require(tokenizer->model_text() == as_text(data, size),
+          "the saved file would differ from the file that was read");
   const std::string text = draw_text(random);
   std::vector<std::int32_t> ids;
   bool is_encoded = false;
   in_time([&] { is_encoded = taken([&] { ids = tokenizer->encode(text); }); });
   if (!is_encoded) return 0;
   for (const std::int32_t id : ids) require(id >= 0 && id < tokenizer->vocab_size(), "an id is out of range");
-  require(tokenizer->decode(ids) == text, "a text does not come back");
+  require(tokenizer->decode(ids) == text, "decoding does not restore the text");
   const std::int32_t beyond[] = {static_cast<std::int32_t>(tokenizer->vocab_size())};
   require(!taken([&] { tokenizer->decode(beyond); }), "an id beyond the vocabulary is decoded");
   taken([&] { tokenizer->document_separator(); });

@@ -1,7 +1,7 @@
 // dataset.json, and the tokenizer that it names.
 #include "runtime/data/dataset_info.h"
 
-#include "launcher/train/token_data.h"
+#include "launcher/data/token_data.h"
 #include "tests/fuzz/json_changes.h"
 #include "tests/fuzz/reader.h"
 #include "tests/support/temporary_folder.h"

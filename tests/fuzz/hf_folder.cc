@@ -2,6 +2,7 @@
 #include "launcher/config/config.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/families/model_family.h"
+#include "launcher/keys/job_file.h"
 #include "runtime/checkpoint/hf_source.h"
 #include "runtime/checkpoint/safetensors_writer.h"
 #include "tests/fuzz/json_changes.h"

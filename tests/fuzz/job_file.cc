@@ -2,6 +2,7 @@
 #include <sstream>
 
 #include "launcher/config/config.h"
+#include "launcher/keys/job_file.h"
 #include "tests/fuzz/reader.h"
 
 namespace trireme::fuzz {

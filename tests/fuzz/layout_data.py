@@ -1,4 +1,4 @@
-"""Training data sets of a draw: token shards, class folders of PNG files, CIFAR's and MNIST's binary files."""
+"""Writes data sets for random jobs: token shards, documents, class folders of PNG files, CIFAR's and MNIST's files."""
 import random
 import struct
 import zlib
@@ -24,7 +24,7 @@ def write_shard(path, numbers, num_tokens, vocab):
 
 
 def write_tokens(folder, numbers, data):
-    """One file, or a folder of shards, one of which is too short for a sample."""
+    """One file, or a folder of shards with one shard that is too short for a sample."""
     for split, num_samples in (("train", data["train_samples"]), ("eval", data["eval_samples"])):
         num_tokens = num_samples * data["seq_len"] + 1
         if data["shards"] == 1:
@@ -49,7 +49,7 @@ def write_documents(folder, numbers, data):
 
 
 def write_class_folders(folder, numbers, data):
-    """With data["bad_pictures"], some files end early or hold no picture."""
+    """With data["bad_pictures"], some files are truncated or are not images."""
     for split, num_samples in (("train", data["train_samples"]), ("eval", data["eval_samples"])):
         for i in range(max(num_samples, data["classes"])):
             path = folder / split / f"class{i % data['classes']}" / f"{i}.png"
@@ -94,7 +94,7 @@ def paths(folder, data):
 
 
 def write_data(folder, data):
-    """Writes the data that `data` describes (see layout_draws) into the new folder `folder`, always the same bytes."""
+    """Creates `folder` with the data that `data` describes (see layout_draws.py). Equal `data` gives equal bytes."""
     if data["form"] == "synthetic":
         return
     folder.mkdir()

@@ -1,7 +1,8 @@
 // The manifest of a checkpoint, and the trainer's data in it.
 #include "runtime/checkpoint/manifest.h"
 
-#include "launcher/train/run_state.h"
+#include "launcher/keys/job_file.h"
+#include "launcher/state/run_state.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/checkpoint/json_file.h"
 #include "tests/fuzz/json_changes.h"

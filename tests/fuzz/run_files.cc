@@ -1,6 +1,6 @@
 // Files that a run or `trireme plan` writes and reads back: times of blocks, metrics of earlier steps.
-#include "launcher/report/block_profile.h"
-#include "launcher/train/metrics.h"
+#include "launcher/job/block_profile.h"
+#include "launcher/observe/metrics.h"
 #include "tests/fuzz/json_changes.h"
 #include "tests/fuzz/reader.h"
 #include "tests/support/temporary_folder.h"

@@ -5,13 +5,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "launcher/observe/metrics.h"
 #include "launcher/page/page_html.h"
 #include "launcher/page/run_json.h"
 #include "launcher/page/run_reader.h"
 #include "launcher/page/run_state.h"
 #include "launcher/page/top_text.h"
 #include "launcher/page/watch.h"
-#include "launcher/train/metrics.h"
 #include "tests/fuzz/json_changes.h"
 #include "tests/fuzz/reader.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-"""A job under `trireme run` in the background, for tests with faults: its history, its ranks, remaining processes."""
+"""Runs `trireme run` in the background, for tests with faults; gives access to its history, ranks and processes."""
 import json
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jobs import OPTIONS, kill_job, processes_below
 
-# Steps of some 30 ms, so that there is time to strike between two.
+# Steps take about 30 ms, so that a fault can be injected between two of them.
 SLOWER = ("train.steps=40", "checkpoint.every=5", "model.hidden=64", "model.layers=4", "train.global_batch=32")
 
 
@@ -16,7 +16,7 @@ def sets(*keys):
 
 
 def read_lines(path):
-    """Of JSON, without one that is being written."""
+    """The lines of a JSON file, except one that is incomplete."""
     return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")] if path.exists() else []
 
 
@@ -28,8 +28,8 @@ def is_alive(pid):
 
 
 class SmallDisk:
-    """A file system of `megabytes`, seen by commands that begin with `enter`, and through `path`. Skips the test where this
-    user may not mount it."""
+    """A file system of `megabytes`. Commands that begin with `enter` see it; the test accesses it through `path`. Skips the
+    test if this user may not mount it."""
 
     def __init__(self, test, megabytes):
         self.inside = test.folder / "small"
@@ -64,8 +64,8 @@ class SmallDisk:
 class Supervised:
     """A `trireme run` in the background, its history and its ranks.
 
-    `hosts`: of tests/net, on the first of which it runs; `mpirun`: more of mpirun's options; `disk`: a SmallDisk that has
-    the folder."""
+    `hosts`: hosts of tests/net; the supervisor runs on the first. `mpirun`: additional options of mpirun. `disk`: the
+    SmallDisk that contains the output folder."""
 
     def __init__(self, test, out, *more, ranks="2", keys=(), environment=None, hosts=None, mpirun=(), disk=None):
         self.test, self.out, self.hosts = test, (disk.inside if disk else test.folder) / out, hosts
@@ -117,7 +117,7 @@ class Supervised:
         return [pid for host in range(self.hosts.count) for pid in self.hosts.processes(host)]
 
     def rank(self, number):
-        """The process of a rank of the attempt that runs."""
+        """The process of a rank of the current attempt."""
         mpirun = int(self.events("started")[-1]["process"].split(".")[0])
         for pid in self.on_hosts() if self.hosts else processes_below(mpirun):
             try:
@@ -129,7 +129,7 @@ class Supervised:
         self.test.fail(f"no rank {number}: {self.output()}")
 
     def tagged(self):
-        """Processes of any attempt that are alive; on hosts all but the supervisor."""
+        """Live processes of all attempts; with hosts, all processes except the supervisor."""
         if self.hosts:
             return [pid for pid in self.on_hosts() if pid != self.process.pid]
         tags = {f"TRIREME_ATTEMPT={event['tag']}" for event in self.events("begin")}

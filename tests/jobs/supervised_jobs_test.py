@@ -129,7 +129,7 @@ class SupervisedJobs(JobTest):
         output = second.end()
         self.assertFalse(any(is_alive(pid) for pid in orphans), output)
         self.assertIsNone(foreign.poll(), "a process of another origin was ended")
-        self.assertRegex(output, r"attempt 1 \(process \d+ on .*\) was left without a supervisor; it was told to stop")
+        self.assertRegex(output, r"attempt 1 \(process \d+ on .*\) was left without a supervisor; it was asked to stop")
         self.check(second)
 
     def test_fewer_ranks_when_hosts_lose_slots_and_more_when_they_come_back(self):
@@ -317,7 +317,7 @@ class SupervisedJobs(JobTest):
         mpirun.chmod(0o755)
         with unittest.mock.patch.object(OPTIONS, "mpiexec", str(mpirun)):
             run = Supervised(self, "stuck", "--max-restarts", "0")
-        self.assertIn("mpirun has not ended 6 s after the job's failure: it is killed", run.end(expect=1))
+        self.assertIn("mpirun is still running 6 s after the job's failure: killing it", run.end(expect=1))
         self.assertEqual([end["exit_code"] for end in run.events("end")], [137], run.output())
         self.check_that_nothing_is_left(run)
 

@@ -1,4 +1,4 @@
-// The meta backend counts and computes nothing.
+// The meta backend counts memory, and computes nothing.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -68,13 +68,13 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
     meta_backend_for(type).run(exec_, args);
     return allocator_.stats().peak[MemoryCategory::kWorkspace];
   };
-  EXPECT_EQ(peak_on(DeviceType::kCuda), 5 * head + rows) << "5 of 25 heads are the most within 1 GiB";
+  EXPECT_EQ(peak_on(DeviceType::kCuda), 5 * head + rows) << "at most 5 of 25 heads fit into 1 GiB";
   EXPECT_EQ(peak_on(DeviceType::kCpu), 0);
   EXPECT_EQ(allocator_.stats().current[MemoryCategory::kWorkspace], 0);
   EXPECT_EQ(attention_bwd_workspace(args, std::int64_t{1} << 40), 50 * head + rows) << "without the cap";
   EXPECT_EQ(attention_bwd_workspace(attention_of(4, 12, 1024)), 4 * 12 * (1024 * 1024 * 2 + 1024 * 4));
-  // See [Note: grouped queries on cuda]: copied keys and values with their gradients, for the samples of a
-  // part.
+  // The workspace has copies of keys and values and their gradients, for the samples of a part: see [Note:
+  // grouped queries on cuda].
   AttentionBwdArgs grouped = attention_of(4, 8, 4096);
   grouped.num_kv_heads = 2;
   grouped.qkv.shape = grouped.dqkv.shape = {4, 4096, (8 + 2 * 2) * 64};
@@ -82,11 +82,12 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
   EXPECT_EQ(attention_bwd_workspace(grouped),
             4 * sample + 4 * 8 * 4096 * 4 + 2 * 4 * 4096 * (2 * 8 * 64) * 2);
   EXPECT_EQ(attention_bwd_workspace(grouped, sample), sample + 8 * 4096 * 4 + 2 * 4096 * (2 * 8 * 64) * 2);
-  // Calls that native kernels run.
+  // Native kernels run these calls, without a workspace.
   AttentionBwdArgs with_dropout = args;
   with_dropout.dropout_p = 0.1f;
   EXPECT_EQ(attention_bwd_workspace(with_dropout), 0);
-  EXPECT_EQ(attention_bwd_workspace(attention_of(2, 25, 8190)), 0) << "no parts of rows of no multiple of 4";
+  EXPECT_EQ(attention_bwd_workspace(attention_of(2, 25, 8190)), 0)
+      << "rows are not split if their length is not a multiple of 4";
   EXPECT_GT(attention_bwd_workspace(attention_of(1, 1, 25904)), 0);
   EXPECT_EQ(attention_bwd_workspace(attention_of(1, 1, 25908)), 0);
 }

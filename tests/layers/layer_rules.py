@@ -27,6 +27,13 @@ MAY_INCLUDE = {
     "examples": {"base", "backend", "runtime", "parallel", "models"},
 }
 
+# The rooms of a layer in their order: a room may include itself and the rooms before it. A file of no room comes last.
+ROOMS = {
+    "parallel": ("comm", "mesh", "watch", "layout", "plan", "reduce", "run", "cluster", "foresee", "cost"),
+    "launcher": ("config", "records", "render", "data", "host", "families", "observe", "keys", "page", "state", "job",
+                 "partner", "cluster", "report", "supervise", "train", "commands"),
+}
+
 # Vendor header -> the only folders that may include it. Tests mirror the tree; benchmarks measure the vendor too.
 VENDOR_HEADERS = (
     (re.compile(r"^mpi\.h$"), ("parallel/comm",)),
@@ -64,6 +71,28 @@ def layer_of(path):
         return "base"
     top = path.split("/", 1)[0]
     return top if top in MAY_INCLUDE else None
+
+
+def room_of(path):
+    """The room that a repository path belongs to; None for a file of no room."""
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 else None
+
+
+def check_rooms(path, header):
+    """Yields (rule, advice) for an #include between rooms of one layer."""
+    top = path.split("/", 1)[0]
+    rooms = ROOMS.get(top)
+    if rooms is None or not header.startswith(top + "/"):
+        return
+    own, other = room_of(path), room_of(header)
+    for room in (own, other):
+        if room is not None and room not in rooms:
+            yield "room", f"{top}/{room} has no place in the order of rooms: add it to ROOMS"
+            return
+    if own is not None and (other is None or rooms.index(other) > rooms.index(own)):
+        yield "room", f'{top}/{own} may not include "{header}"; it may include the rooms before it: ' + \
+            (", ".join(rooms[:rooms.index(own)]) or "none")
 
 
 def without_comments(text):
@@ -106,6 +135,7 @@ def check_include(root, path, quote, header):
     if own is not None and other != own and other not in MAY_INCLUDE[own]:
         allowed = ", ".join(sorted(MAY_INCLUDE[own])) or "nothing else"
         yield "layer", f'{own} may not include "{header}" ({other or "tests"}); it may include: {allowed}'
+    yield from check_rooms(path, header)
     for one, two in (("cpu", "cuda"), ("cuda", "cpu")):
         if path.startswith(f"kernels/{one}/") and header.startswith(f"kernels/{two}/"):
             yield "layer", f'the {one} backend may not include the {two} backend ("{header}")'

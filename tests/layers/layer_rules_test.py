@@ -71,6 +71,20 @@ class LayerRules(unittest.TestCase):
                 violations, _ = check({**extra, path: text})
                 self.assertEqual([v.split(": ")[:2] for v in violations], [[f"{path}:3", "layer"]])
 
+    def test_order_of_rooms(self):
+        rooms = {f"{room}/x.h": HEADER for room in ("launcher/config", "launcher/train", "parallel/foresee", "launcher/cellar")}
+        for path, header in (
+            ("launcher/config/a.cc", "launcher/train/x.h"),
+            ("launcher/train/a.cc", "launcher/main.h"),
+            ("launcher/train/a.cc", "launcher/cellar/x.h"),
+            ("parallel/run/a.cc", "parallel/foresee/x.h"),
+        ):
+            with self.subTest(path=path, header=header):
+                violations, _ = check({**rooms, "launcher/main.h": HEADER, path: f'#include "{header}"\n'})
+                self.assertEqual([v.split(": ")[:2] for v in violations], [[f"{path}:1", "room"]])
+        allowed = '#include "launcher/config/x.h"\n#include "parallel/foresee/x.h"\n'
+        self.assertEqual(check({**rooms, "launcher/train/a.cc": allowed}), ([], []))
+
     def test_vendor_headers(self):
         for path, header in (
             ("runtime/tape.cc", "mpi.h"),
@@ -131,8 +145,8 @@ class LayerRules(unittest.TestCase):
         self.assertEqual([v.split(": ")[:2] for v in violations], [["tests/run.sh:2", "dead-test"]])
 
     def test_generated_header_may_be_included(self):
-        self.assertEqual(check({"launcher/build_info.h.in": HEADER, "launcher/doctor.cc":
-                                '#include "launcher/build_info.h"\n'}), ([], []))
+        self.assertEqual(check({"launcher/host/build_info.h.in": HEADER, "launcher/doctor.cc":
+                                '#include "launcher/host/build_info.h"\n'}), ([], []))
 
     def test_long_file_only_warns(self):
         violations, warnings = check({"runtime/tape.cc": "\n" * 401})

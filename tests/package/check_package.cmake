@@ -28,6 +28,18 @@ if(NOT output MATCHES "loss fell")
   message(FATAL_ERROR "the external program printed something else")
 endif()
 
+# The engine alone needs no codecs and no predictions.
+run(ldd ${WORK}/app/app)
+if(output MATCHES "sentencepiece|pcre|jpeg|png")
+  message(FATAL_ERROR "the engine links a codec: ${output}")
+endif()
+file(GLOB link_files ${WORK}/app/build.ninja ${WORK}/app/CMakeFiles/app.dir/link.txt)
+list(GET link_files 0 link_file)
+file(READ ${link_file} links)
+if(links MATCHES "libtrireme_(foresee|data)")
+  message(FATAL_ERROR "the engine links trireme::foresee or trireme::data")
+endif()
+
 # An installed header that includes one that was left behind would show only later, in somebody's project.
 file(GLOB_RECURSE headers RELATIVE ${prefix}/include/trireme ${prefix}/include/trireme/*.h)
 list(LENGTH headers num_headers)

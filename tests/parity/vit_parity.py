@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains a ViT or a CCT and its counterpart in PyTorch from the same weights on the same images, and compares.
+"""Trains a ViT or CCT and its PyTorch counterpart from the same weights on the same images, and compares them.
 
     torch_python.sh vit_parity.py --trace PATH/image_trace --case vit
 
-`vit` is torchvision's VisionTransformer, `vit_mean` the same with the mean of its tokens in the place of a class token,
-`cct` a module of our own. All parameters are drawn anew, biases and gains too. Logits, the gradients of step 1 and the
-losses of ten steps must agree, and the file that the trace saves must load strictly. Needs torch and torchvision. Exit
-code 1 when a figure is out of bounds, 77 (skipped) without torchvision.
+`vit` is torchvision's VisionTransformer. `vit_mean` is the same with the mean of the tokens instead of a class token.
+`cct` is defined in this file. All parameters, including biases and gains, get random values. Logits, the gradients of
+step 1 and the losses of ten steps must agree. The file that image_trace saves must load with strict=True. Needs torch
+and torchvision. Exit code 1: a value is out of bounds. Exit code 77 (skipped): torchvision is missing.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from torch.nn import functional as F
 from gpt_parity import Report, read_safetensors, relative
 from resnet_parity import import_torchvision, write_safetensors
 
-# Relative bounds, of norms over a tensor.
+# Bounds of the relative error; logits and gradients are compared by the norm over a tensor.
 LOGITS, GRADIENT, LOSS = 1e-4, 1e-3, 1e-3
 STEPS, LR, PIXELS, MICRO_BATCH, ACCUMULATION = 10, 0.005, 32, 8, 2
 LAYERS, WIDTH, HEADS, CLASSES = 3, 48, 3, 7  # as in image_trace.cc
@@ -99,7 +99,7 @@ def torchvision_vit(torchvision):
 
 
 class MeanVit(nn.Module):
-    """torchvision's layers without the class token."""
+    """torchvision's ViT with the mean of the tokens instead of a class token."""
 
     def __init__(self, torchvision):
         super().__init__()
@@ -168,7 +168,7 @@ def compare(torchvision, args, folder):
             continue
         for name in WITHOUT_EFFECT:
             if name in gradients:
-                report.check(f"gradient of {name}, of no size", max(gradients.pop(name).norm().item(),
+                report.check(f"gradient of {name}, which has no effect", max(gradients.pop(name).norm().item(),
                                                                     trace["gradient." + name].norm().item()), 1e-5)
         worst = {name: relative(trace["gradient." + name], gradient) for name, gradient in gradients.items()}
         name = max(worst, key=worst.get)
@@ -181,7 +181,7 @@ def compare(torchvision, args, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trace", required=True, help="the program image_trace")
+    parser.add_argument("--trace", required=True, help="path of the program image_trace")
     parser.add_argument("--case", required=True, choices=["vit", "vit_mean", "cct"])
     args = parser.parse_args()
     torchvision = import_torchvision()

@@ -2,9 +2,9 @@
 //
 // The op's result y is projected to a number L = sum(w * y) with random w, summed in fp64. For random
 // directions d over the input and over each parameter, <gradient, d> must equal (L(+h d) - L(-h d)) / 2h.
-// Central differences of an fp32 forward are off by O(h^2) from curvature and by about 1e-7 |L| / h from
-// rounding: near 1e-4 of the gradient's norm at the h used, so the tolerance of 2e-3 catches every wrong term
-// and nothing else.
+// Central differences of an fp32 forward have an error of O(h^2) from curvature and of about 1e-7 |L| / h
+// from rounding. With the h used here, both are near 1e-4 of the gradient's norm. The tolerance is 2e-3, so a
+// wrong term fails the check and rounding does not.
 #pragma once
 
 #include <functional>
@@ -30,8 +30,8 @@ struct GradcheckCase {
 /// The largest change of any number by the check.
 inline constexpr float kLargestMove = 0.03f;
 
-/// Expects agreement on the CPU, and that the meta device counts the same shapes and bytes. Adds GoogleTest
-/// failures that name the differences.
+/// Checks the gradients on the CPU, and that the meta device counts the same shapes and bytes. Differences
+/// are GoogleTest failures.
 void expect_gradients(const GradcheckCase& test);
 
 /// Standard normal numbers, determined by `stream`.

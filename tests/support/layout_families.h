@@ -13,7 +13,7 @@
 
 namespace trireme::testing {
 
-/// A layout on a number of ranks, with a number of threads a rank.
+/// A layout, the number of ranks, and the number of threads per rank.
 struct RankedLayout {
   int ranks = 1;
   Layout layout;
@@ -30,16 +30,16 @@ struct LayoutFamily {
   /// Targets of a global batch; empty: all of its samples have targets_of_sample.
   std::function<std::int64_t(std::int64_t first)> targets = {};
   std::int64_t targets_of_sample = 1;
-  int tensor_chunks = 1;  // above 1: the layouts are tensor_layouts()
+  int tensor_chunks = 1;  // 1: runs on common_layouts(); more: on tensor_layouts()
   std::int64_t steps = 3;
 };
 
 /// Steps of eight samples in micro-batches of one.
 inline constexpr std::int64_t kFamilyBatch = 8;
 
-/// Ranks, ZeRO stages, recompute, threads and pipeline schedules.
+/// Layouts with different ranks, ZeRO stages, recompute, threads and pipeline schedules.
 std::span<const RankedLayout> common_layouts();
-/// Tensor ranks beside all of these, for models in four tensor chunks.
+/// The same combined with tensor ranks, for models with four tensor chunks.
 std::span<const RankedLayout> tensor_layouts();
 
 const std::vector<LayoutFamily>& layout_families();

@@ -16,6 +16,7 @@ install(TARGETS ${trireme_libraries} EXPORT trireme-targets ARCHIVE DESTINATION 
 install(EXPORT trireme-targets NAMESPACE trireme:: DESTINATION ${trireme_package_dir})
 if(TARGET trireme)
   install(TARGETS trireme RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(FILES ${PROJECT_BINARY_DIR}/keys.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 endif()
 
 # Headers that include a vendor's stay at home: below kernels/ all but the operator table, and what parallel/comm/mpi.cc

@@ -22,7 +22,7 @@ struct RowsInMemory {
   std::int64_t pitch, rows, cols;
 };
 
-// Several rows at a time. So each strip receives whole cache lines, and memory is read in order.
+// Packs several rows at a time, so that strips are written in whole cache lines and memory is read in order.
 template <std::int64_t kWidth>
 void pack_some_rows(const RowsInMemory& from, std::int64_t depth, float* y) {
   std::int64_t j = 0;
@@ -94,7 +94,7 @@ void pack(const StripCopy& c) {
   pack_rows_of<kWidth>(c);
 }
 
-// One register tile. Prefetches the part of c that it adds to.
+// Computes one register tile. Prefetches the part of c that it adds to.
 template <int kVectors>
 void multiply_strips(const StripProduct& p, const float* a, const float* b, float* c, std::int64_t rows,
                      std::int64_t cols) {

@@ -2,11 +2,11 @@
 //
 // [Note: matmul tiles] The output is split into tiles by its shape alone. One thread computes each tile with
 // single-threaded dnnl_sgemm over all of K in order, then applies the epilogue while the tile is in cache. So
-// neither the number of threads nor their assignment to tiles changes a bit. (oneDNN's own parallel gemm
-// splits by the number of threads, K included.) [Note: operand copies] covers operands that sgemm reads
-// slowly. A thread first takes the tiles of its own share, so that rows it wrote in one product are still in
-// its cache in the next. Then it takes tiles that other threads have not begun. This order changes no bits
-// either.
+// neither the number of threads nor their assignment to tiles changes a bit. (oneDNN's parallel gemm splits
+// all dims, including K, by the number of threads.) [Note: operand copies] covers operands that sgemm reads
+// slowly. A thread first computes a fixed share of the tiles. The rows that it wrote are then still in its
+// cache when the next product reads them. Afterwards it takes tiles that other threads have not begun. This
+// order changes no bits either.
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cassert>
@@ -85,8 +85,8 @@ void check_dtypes(const MatmulArgs& args) {
   check_one_float_type("matmul", {args.a, args.b});
   check_one_float_type("matmul", {args.d, args.bias, args.pre_activation, args.residual});
   if (args.d.dtype == args.a.dtype || args.d.dtype == DType::kFloat32) return;
-  throw Error(ErrorCode::kUnsupported, "matmul on cpu does not turn {} into {}", name(args.a.dtype),
-              name(args.d.dtype));
+  throw Error(ErrorCode::kUnsupported, "matmul on cpu does not support {} inputs with a {} output",
+              name(args.a.dtype), name(args.d.dtype));
 }
 
 void sum_columns_apart(const KernelContext& exec, const MatmulArgs& args) {
@@ -97,8 +97,9 @@ void sum_columns_apart(const KernelContext& exec, const MatmulArgs& args) {
 // The product of the decoded fp8 codes: see [Note: fp8].
 void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
   if (!is_fp8(args.a.dtype) || !is_fp8(args.b.dtype) || args.bias_grad.defined()) {
-    throw Error(ErrorCode::kUnsupported, "matmul on cpu does not take scaled {} and {}{}", name(args.a.dtype),
-                name(args.b.dtype), args.bias_grad.defined() ? " with a bias gradient" : "");
+    throw Error(ErrorCode::kUnsupported, "matmul on cpu does not support scaled {} and {}{}",
+                name(args.a.dtype), name(args.b.dtype),
+                args.bias_grad.defined() ? " with a bias gradient" : "");
   }
   check_fp32("matmul", {args.a_inverse_scale, args.b_inverse_scale});
   const auto floats = [](ConstTensorView codes) { return (codes.num_elems() + 1) / 2; };

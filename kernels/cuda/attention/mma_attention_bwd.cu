@@ -1,5 +1,5 @@
-// Backward of attention on tensor cores, with the names and kernels of native_attention_bwd.cu. Both kernels
-// compute scores with the queries as rows, like forward, and so reproduce its bits.
+// Backward of attention on tensor cores. The names and the two kernels correspond to native_attention_bwd.cu.
+// Like forward, both kernels compute scores with queries as rows, and so reproduce its bits.
 #include "kernels/cuda/attention/attention_gradients.cuh"
 #include "kernels/cuda/attention/attention_launch.cuh"
 #include "kernels/cuda/attention/attention_mma.cuh"

@@ -10,7 +10,7 @@ namespace trireme::cuda {
 
 using ConvShape = ConvExtents<int>;
 
-/// Throws for 2^31 pixels and more.
+/// Throws Error(kInvalidInput) if the pixels or the weight have too many elements for 32-bit indices.
 inline ConvShape conv_shape(const Shape& x, const Shape& weight, const Shape& y,
                             const ConvGeometry& geometry) {
   constexpr std::int64_t kMost = 0x7ffff000;  // room for the last tile

@@ -58,10 +58,10 @@ class MatmulPlan {
 
   /// Selects the heuristics' proposals that satisfy [Note: deterministic products], best first.
   void choose();
-  /// More proposals, of any quality, for a measurement. See [Note: measured algorithms].
+  /// Returns many proposals, good or bad, to be measured. See [Note: measured algorithms].
   std::vector<Candidate> choose_many() const;
-  /// Puts an algorithm first. Returns an empty text, or why the library or the contract forbids the
-  /// algorithm.
+  /// Puts an algorithm first. Returns an empty text, or the reason why the library or [Note: deterministic
+  /// products] forbids it.
   std::string prefer(const ProductAlgorithm& algorithm);
 
   /// The algorithms to run, best first, without those that were refused.

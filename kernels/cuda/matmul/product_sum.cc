@@ -22,11 +22,11 @@ void check_dtypes(const ProductSumArgs& args) {
     fits = fits && factors.a.dtype == in && factors.b.dtype == in;
   }
   if (fits) return;
-  throw Error(ErrorCode::kUnsupported, "product_sum on cuda does not take {} x {} to {}", name(in),
+  throw Error(ErrorCode::kUnsupported, "product_sum on cuda does not support {} x {} to {}", name(in),
               name(args.products.front().b.dtype), name(args.d.dtype));
 }
 
-// The product over range `group` of K.
+// Computes the product over range `group` of K.
 void multiply_range(const KernelContext& exec, const ProductSumArgs& args,
                     const ProductSumArgs::Factors& factors, int group, const TensorView& d) {
   const std::int64_t k = factors.a.shape[1], range = k / args.groups, first = group * range;
@@ -47,7 +47,7 @@ void multiply_range(const KernelContext& exec, const ProductSumArgs& args,
       {.a = from(factors.a, first), .b = from(factors.b, tb ? first : first * d.shape[1]), .d = d.data});
 }
 
-// A whole product with its optional bias, computed like a product on its own.
+// Computes a whole product with its optional bias, with the bits of a separate matmul.
 void multiply_whole(const KernelContext& exec, const ProductSumArgs& args,
                     const ProductSumArgs::Factors& factors, const ConstTensorView& bias,
                     const TensorView& d) {
@@ -85,7 +85,7 @@ void run_op(const KernelContext& exec, const ProductSumArgs& args) {
     for (int merges = std::countr_one(bits); merges > 0; --merges, --at) {
       run_op(exec, AddArgs{.a = nodes[at - 1], .b = nodes[at], .out = nodes[at - 1]});
     }
-    // The first product is complete and in one node, so its bias is added now.
+    // All groups of the first product are summed in node 0 now, so its bias can be added.
     if (args.groups > 1 && leaf + 1 == args.groups && args.bias.defined()) {
       matmul_epilogue(exec, {.product = args.d, .bias = args.bias, .d = args.d});
     }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""The peer of resnet_train_bench: torchvision's ResNet, trained by PyTorch, channels-last. On a GPU (`--device cuda`)
-16 bits are autocast, fp16 with a GradScaler, and the next batch is uploaded from pinned memory while a step computes.
+"""Trains torchvision's ResNet with PyTorch, channels-last, for comparison with resnet_train_bench.
+
+On a GPU (`--device cuda`), 16-bit modes use autocast, and fp16 a GradScaler. The next batch is uploaded from pinned
+memory while a step computes.
 
     resnet_pytorch.py --model resnet50 --pixels 224 --micro-batch 16 --threads 2
 
-Prints one JSON object: milliseconds a step (median), images/s, peak bytes, loss.
+Prints one JSON object: milliseconds per step (median), images/s, peak bytes, loss.
 """
 
 import argparse
@@ -43,7 +45,7 @@ def main():
     model = getattr(torchvision.models, args.model)().to(args.device, memory_format=torch.channels_last).train()
     fused = {"fused": True} if on_gpu else {}
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001, momentum=0.9, weight_decay=1e-4, **fused)
-    # A CPU has no autocast to fp16: there the script is tried out in bf16.
+    # CPUs do not support autocast to fp16. There fp16 runs as bf16, only to test this script.
     dtype = torch.float16 if args.math == "fp16" and on_gpu else torch.bfloat16
     autocast = torch.autocast(args.device, dtype=dtype, enabled=args.math in ("fp16", "bf16"))
     grad_scaler = torch.amp.GradScaler if hasattr(torch.amp, "GradScaler") else torch.cuda.amp.GradScaler  # before 2.3
@@ -57,7 +59,7 @@ def main():
         upload_stream = torch.cuda.Stream()
 
     def upload():
-        """The next batch, on a stream of its own where there is a GPU."""
+        """Loads the next batch; on a GPU, in a separate stream."""
         if not on_gpu:
             return host_images, host_labels
         with torch.cuda.stream(upload_stream):

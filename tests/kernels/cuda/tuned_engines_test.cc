@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/job/build.h"
 #include "launcher/report/engines_report.h"
-#include "launcher/train/build.h"
 #include "parallel/foresee/product_measure.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
 
@@ -31,7 +31,7 @@ TEST(EnginesReport, ShowsTheChoicesOfProducts) {
   for (std::size_t at = 0; (at = text.find("\n  ", at)) != std::string::npos;)
     text.replace(at, 3, " ");  // joins wrapped lines
   EXPECT_THAT(text,
-              HasSubstr("200.0 us by proposal 3 of 4 (id 2, tile 0, stages 0, splits 1), 300.0 us by the "
+              HasSubstr("200.0 us with proposal 3 of 4 (id 2, tile 0, stages 0, splits 1), 300.0 us with the "
                         "first: 33.3 % less"));
   std::size_t num_products = 0;
   for (const CallTime& time : times) {

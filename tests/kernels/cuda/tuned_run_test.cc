@@ -89,10 +89,9 @@ TEST_F(TunedRun, ChoicesAreInTheFolderAndInCheckpoints) {
   EXPECT_EQ(products.facts, product_facts(arithmetic_of(kCard)));
   EXPECT_TRUE(products.facts.contains("GPU") && products.facts.contains("cuBLASLt"));
   EXPECT_EQ(in_checkpoint(2), products);
-  EXPECT_THAT(said,
-              HasSubstr(fmt::format("products.json: {} products measured, {} of them faster than by the "
-                                    "heuristics' choice, by up to 33.3 %",
-                                    products.choices.size(), products.choices.size())));
+  EXPECT_THAT(said, HasSubstr(fmt::format("products.json: {} products measured, {} of them faster than the "
+                                          "heuristics' choice, by up to 33.3 %",
+                                          products.choices.size(), products.choices.size())));
   EXPECT_THAT(said, Not(HasSubstr("no measured choice"))) << "a step makes products that were not measured";
 }
 
@@ -164,8 +163,8 @@ TEST_F(TunedRun, ADamagedTableIsAnError) {
   std::filesystem::create_directories(out_);
   testing::write_file(out_ / "products.json", "{\"facts\": {}");
   EXPECT_THAT(error_message([&] { train(); }),
-              AllOf(HasSubstr("products.json is damaged, or no table of measured products"),
-                    HasSubstr("Remove it, and they are measured again")));
+              AllOf(HasSubstr("products.json is damaged, or is not a table of measured products"),
+                    HasSubstr("Remove it to measure them again")));
 }
 
 // The other ranks do not query their library, and get the same table.

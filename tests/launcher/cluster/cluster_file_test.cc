@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "launcher/keys/job_file.h"
 #include "runtime/base/error.h"
 #include "tests/support/temporary_folder.h"
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/cluster/cluster_file.h"
+#include "launcher/keys/job_file.h"
 #include "launcher/report/plan_time.h"
 #include "runtime/base/error.h"
 #include "tests/support/temporary_folder.h"

@@ -55,7 +55,7 @@ TEST_F(Cli, SmallStacksOfThreadsAreRaised) {
 TEST_F(Cli, BadCommandLines) {
   EXPECT_THAT(refusal({"tarin"}), HasSubstr("unknown command tarin; did you mean train?"));
   EXPECT_THAT(refusal({}), HasSubstr("--help"));
-  EXPECT_THAT(refusal({"train"}), HasSubstr("which job?"));
+  EXPECT_THAT(refusal({"train"}), HasSubstr("no job file was given"));
   EXPECT_THAT(refusal({"train", "a.toml", "--sat", "x"}), HasSubstr("--sat"));
   EXPECT_THAT(refusal({"data", "text", "a.txt"}), HasSubstr("--out is required"));
 }

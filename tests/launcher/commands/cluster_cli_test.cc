@@ -6,6 +6,7 @@
 
 #include "launcher/cluster/cluster_file.h"
 #include "launcher/cluster/runs_file.h"
+#include "launcher/keys/job_file.h"
 #include "parallel/cluster/calibrate.h"
 #include "parallel/cluster/step_time.h"
 #include "tests/launcher/commands/cli_fixture.h"

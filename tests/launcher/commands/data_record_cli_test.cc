@@ -64,7 +64,8 @@ TEST_F(DataRecordCli, AResumeOnOtherTrainingDataIsRefusedUnlessAKeySaysThatItIsM
                              HasSubstr("checkpoint.new_data = true")));
   const ProgramResult meant = run(train("run", with({"checkpoint.new_data=true"})));
   EXPECT_EQ(meant.exit_code, 0) << meant.err;
-  EXPECT_THAT(meant.out, HasSubstr("reading begins with the first sample of tokens; the run before read 32"));
+  EXPECT_THAT(meant.out,
+              HasSubstr("reading begins with the first sample of tokens; the previous run read 32"));
   EXPECT_EQ(content("run", 6)["data"]["samples"], 16);  // of the new data
   // The same command continues at its position.
   const ProgramResult again = run(train("run", with({"checkpoint.new_data=true", "train.steps=8"})));
@@ -101,8 +102,9 @@ TEST_F(DataRecordCli, AnotherBatchReadsEachSampleOnce) {
   train_well("run", with({"train.steps=6", "train.global_batch=4"}));
   const ProgramResult larger = run(train("run", with({"train.steps=8", "train.global_batch=6"})));
   ASSERT_EQ(larger.exit_code, 0) << larger.err;
-  EXPECT_THAT(larger.out, AllOf(HasSubstr("train.global_batch was 4 and is 6: reading goes on at sample 24"),
-                                HasSubstr("count steps: 2 of 8 are left, 6 samples each in place of 4")));
+  EXPECT_THAT(larger.out,
+              AllOf(HasSubstr("train.global_batch was 4 and is 6: reading continues at sample 24"),
+                    HasSubstr("count steps: 2 of 8 are left, with 6 samples each instead of 4")));
   EXPECT_EQ(losses("run").at(7), sixes.at(5));
   EXPECT_EQ(losses("run").at(8), sixes.at(6));
   // 36 samples so far, in batches of 6 and 4; then batches of 4.

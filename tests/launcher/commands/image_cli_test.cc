@@ -1,4 +1,4 @@
-// Whole runs on images through the built program.
+// Runs of the built program on images.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -26,7 +26,7 @@ class ImageCli : public Cli {
       testing::write_file(scratch_ / "train" / (name + ".jpg"),
                           testing::encode_jpeg({.width = 10 + i, .height = 9}, pixels));
       if (i >= 6) continue;
-      testing::write_file(scratch_ / "test" / (name + ".jpg"),  // with other bytes
+      testing::write_file(scratch_ / "test" / (name + ".jpg"),  // the bytes must differ
                           testing::encode_jpeg({.width = 9, .height = 10 + i}, pixels));
     }
     testing::write_file(
@@ -58,7 +58,7 @@ TEST_F(ImageCli, TrainsEvaluatesAndSaysTheSameLater) {
   EXPECT_TRUE(json::parse(line).contains("data_wait_ms"));
   const json figures = summary("run");
   EXPECT_TRUE(figures["eval_top1"].is_number());
-  EXPECT_TRUE(figures["eval_top5"].is_null()) << "of two classes all are among the five likeliest";
+  EXPECT_TRUE(figures["eval_top5"].is_null()) << "with two classes, every class is in the top five";
   EXPECT_THAT(trained.out, ::testing::Not(HasSubstr("top-5")));
   EXPECT_EQ(figures["left_out_samples"], 0);
 
@@ -114,7 +114,8 @@ TEST_F(ImageCli, ADanglingLinkIsABadPicture) {
   EXPECT_EQ(summary("lenient")["left_out_samples"], 2);
 }
 
-// The checkpoint exists, and the resumed run evaluates first, so at the end nothing is missing.
+// If an evaluation fails, its checkpoint is complete. The resumed run evaluates first, so no result is
+// missing.
 TEST_F(ImageCli, AnEvaluationThatFailsCostsNoCheckpoint) {
   const std::vector<std::string> keys = {"train.eval_every=2", "checkpoint.every=2", "train.steps=4",
                                          "optimizer.schedule=constant"};
@@ -212,7 +213,7 @@ TEST_F(ImageCli, RefusesBeforeStepOne) {
   EXPECT_THAT(
       refusal(train("x")),
       AllOf(HasSubstr("label 0 is 'dark' in data.train = \"train\" and 'drak' in data.eval = \"test\""),
-            HasSubstr("Both want the same class folders")));
+            HasSubstr("Both must have the same class folders")));
   std::filesystem::create_directories(scratch_ / "train/empty");
   EXPECT_THAT(refusal(train("x")), AllOf(HasSubstr("train/empty"), HasSubstr("no pictures")));
 }
@@ -226,7 +227,7 @@ TEST_F(ImageCli, CopiesOfTrainingPicturesAreNoEvaluation) {
                       "test/light/copy.jpg (a copy of train/light/9.jpg)"),
             HasSubstr("data.allow_eval_in_train = true")));
   EXPECT_EQ(run(train("meant", {"data.allow_eval_in_train=true", "train.steps=1"})).exit_code, 0);
-  // A few among many, as in published data sets.
+  // A few copies among many files are only a warning; published data sets have some.
   for (int i = 0; i < 100; ++i) {
     const auto pixels = testing::gradient(7, 8, static_cast<std::uint8_t>(i));
     testing::write_file(scratch_ / "test/dark" / (std::to_string(100 + i) + ".jpg"),
@@ -333,7 +334,7 @@ TEST_F(ImageCli, AModelLeavesAndComesBack) {
   const ProgramResult exported = run({"export", "run", "--out", "model.safetensors"});
   ASSERT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_THAT(exported.out, HasSubstr("tensors of run/checkpoints/step-000003"));
-  // A step from the exported weights that changes only running statistics has the same loss.
+  // A step with a negligible learning rate changes only running statistics, so the loss is the same.
   const auto figures = [&](const std::string& out, std::vector<std::string> more) {
     more.insert(more.end(), {"train.steps=1", "optimizer.lr=1e-30", "optimizer.weight_decay=0"});
     const ProgramResult result = run(train(out, std::move(more)));
@@ -379,7 +380,7 @@ TEST_F(ImageCli, ANewHeadOnAPretrainedModel) {
   EXPECT_EQ(tuned.exit_code, 0) << tuned.err;
   EXPECT_THAT(tuned.out,
               HasSubstr("starting from run; not there, and drawn from train.seed: fc.weight, fc.bias"));
-  // Two layouts start with the same bits, also with as many classes as the file.
+  // The new head has the same bits on two layouts, even if the number of classes is the same as in the file.
   const auto state = [&](const std::string& out, std::vector<std::string> keys) {
     keys.insert(keys.end(), {"train.steps=1", "model.new_head=true"});
     const ProgramResult result = run(train(out, std::move(keys)));

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "launcher/families/hf_exchange.h"
-#include "launcher/train/build.h"
-#include "launcher/train/run_checkpoint.h"
+#include "launcher/job/build.h"
+#include "launcher/state/initial_weights.h"
+#include "launcher/state/run_checkpoint.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/rng.h"

@@ -43,7 +43,7 @@ TEST_F(PageCli, BadInputIsRefused) {
   EXPECT_THAT(refusal({"report", "run/checkpoints", "--out", "a.html"}), HasSubstr("there is no folder"));
   EXPECT_THAT(refusal({"report", "run", "--out", "a.txt"}), HasSubstr("FILE.html"));
   EXPECT_THAT(refusal({"report", "run", "--out", "none/a.html"}), HasSubstr("none"));
-  EXPECT_THAT(refusal({"top", "."}), HasSubstr("no output folder of a run"));
+  EXPECT_THAT(refusal({"top", "."}), HasSubstr("is not the output folder of a run"));
   EXPECT_THAT(refusal({"watch", "run", "--listen", "8080"}), HasSubstr("--listen 8080: this is no address"));
   std::filesystem::create_directory(scratch_ / "empty");
   EXPECT_THAT(refusal({"report", "empty", "--out", "a.html"}), HasSubstr("empty holds no run"));

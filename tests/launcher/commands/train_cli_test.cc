@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "launcher/config/config.h"
+#include "launcher/keys/job_file.h"
 #include "tests/launcher/commands/train_cli_fixture.h"
 
 namespace trireme {

@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/job_file.h"
+#include "launcher/state/initial_weights.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/support/temporary_folder.h"
 

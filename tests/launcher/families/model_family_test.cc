@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <set>
 
-#include "launcher/config/config_keys.h"
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/config_keys.h"
 #include "tests/launcher/config/error_matchers.h"
 
 namespace trireme {
@@ -59,7 +59,7 @@ TEST(ModelFamily, ImagesOfWholePatches) {
   EXPECT_THAT(refusal(8),
               ::testing::HasSubstr("model.image_size = 8: an image of 8 x 8 pixels is smaller than a patch "
                                    "of model.patch = 16"));
-  EXPECT_THAT(refusal(40), ::testing::HasSubstr("no whole number of patches, model.patch = 16: 32 or 48 is"));
+  EXPECT_THAT(refusal(40), ::testing::HasSubstr("not a multiple of model.patch = 16 pixels: 32 or 48 is"));
 }
 
 // Every key that a family lists is in the table, for the families that list it.

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/train/agreement.h"
+#include "launcher/host/agreement.h"
 #include "parallel/comm/local.h"
 
 namespace trireme {
@@ -51,7 +51,7 @@ TEST(Arithmetic, UnlikeCardsAreNamed) {
       describe_different_ranks({sxm, pcie, sxm}, {"a", "b", "c"}),
       AllOf(HasSubstr("GPU: NVIDIA H100 80GB HBM3, sm_90, 132 multiprocessors on ranks 0, 2 (a and 1 more "
                       "hosts), NVIDIA H100 PCIe, sm_90, 114 multiprocessors on rank 1 (b)"),
-            HasSubstr("train on cards of one kind"), Not(HasSubstr("the same build, libraries"))));
+            HasSubstr("train on GPUs of one model"), Not(HasSubstr("the same build, libraries"))));
   EXPECT_THAT(
       describe_changes(sxm, pcie),
       ElementsAre("GPU (NVIDIA H100 80GB HBM3, sm_90, 132 multiprocessors, now NVIDIA H100 PCIe, sm_90, 114 "

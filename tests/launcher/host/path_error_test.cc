@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "launcher/train/agreement.h"
+#include "launcher/host/agreement.h"
 #include "parallel/comm/local.h"
 
 namespace trireme {

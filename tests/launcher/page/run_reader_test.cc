@@ -103,7 +103,7 @@ TEST_F(RunReaderTest, ARestartIsWhereLinesDifferHoweverLateItIsSeen) {
   EXPECT_EQ(reader_.curves().last_step, 150);
   ASSERT_EQ(reader_.curves().restarts.size(), 1U);
   EXPECT_EQ(reader_.curves().restarts[0], 61);
-  // The next run begins at a step that the previous one had written.
+  // A restart repeats steps that the file already has.
   after.clear();
   for (int step = 1; step <= 110; ++step) after += line(step, step <= 60 ? 4 : step <= 80 ? 5 : 6);
   replace(after);

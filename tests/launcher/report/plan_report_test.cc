@@ -1,5 +1,5 @@
 #include "launcher/report/plan_report.h"
-#include "launcher/report/field_keys.h"
+#include "launcher/config/field_keys.h"
 
 #include <fmt/core.h>
 #include <gmock/gmock.h>
@@ -7,11 +7,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "launcher/job/build.h"
 #include "launcher/report/plan_details.h"
-#include "launcher/train/build.h"
 #include "parallel/layout/sharding.h"
 #include "tests/launcher/config/error_matchers.h"
-#include "tests/launcher/train/cut_engine_options.h"
+#include "tests/launcher/job/cut_engine_options.h"
 
 namespace trireme {
 namespace {

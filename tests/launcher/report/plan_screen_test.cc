@@ -6,10 +6,10 @@
 #include <sstream>
 
 #include "kernels/attention_workspace.h"
+#include "launcher/job/build.h"
+#include "launcher/render/text_table.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
-#include "launcher/report/text_table.h"
-#include "launcher/train/build.h"
 
 namespace trireme {
 namespace {

@@ -7,7 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/support/temporary_folder.h"
 

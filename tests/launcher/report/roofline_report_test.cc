@@ -5,7 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launcher/train/build.h"
+#include "launcher/job/build.h"
+#include "launcher/keys/job_file.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "launcher/records/history.h"
+#include "launcher/records/output_folder.h"
 #include "launcher/supervise/disk_room.h"
-#include "launcher/supervise/history.h"
 #include "launcher/supervise/lease.h"
-#include "launcher/train/output_folder.h"
 #include "runtime/base/disk_failure.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/support/small_disk.h"

@@ -7,8 +7,8 @@
 
 #include <fstream>
 
+#include "launcher/host/agreement.h"
 #include "launcher/host/machine.h"
-#include "launcher/train/agreement.h"
 #include "launcher/train/shared_output.h"
 #include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"

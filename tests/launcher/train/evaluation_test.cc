@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "launcher/commands/top_k.h"
+#include "launcher/train/top_k.h"
 #include "models/resnet.h"
 #include "parallel/comm/local.h"
 #include "runtime/data/synthetic_images.h"

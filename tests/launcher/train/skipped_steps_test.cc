@@ -43,7 +43,8 @@ TEST(SkippedSteps, ARunWithoutAnUpdateSaysWhatToDo) {
             HasSubstr("lower precision.scale_init = 65536"), HasSubstr("checkpoint.resume = \"never\"")));
   EXPECT_THAT(describe_no_update(12, {.scale = 1e9f}, section("fp16", "1000000000")),
               HasSubstr("a smaller precision.loss_scale, or \"dynamic\""));
-  EXPECT_THAT(describe_no_update(12, {.scale = 1}, section("fp16")), HasSubstr("overflows fp16 on its own"));
+  EXPECT_THAT(describe_no_update(12, {.scale = 1}, section("fp16")),
+              HasSubstr("overflows fp16 without loss scaling"));
 }
 
 TEST(SkippedSteps, AtTheEndTheLossItselfDecides) {
@@ -73,7 +74,7 @@ TEST(SkippedSteps, WithAScaleTooManyInARowDo) {
   for (const char* scale : {"dynamic", "1024"}) {
     EXPECT_EQ(reason_to_stop(skipped(1024, 4), section("fp16", scale)), "");
     EXPECT_THAT(reason_to_stop(skipped(1024, 5), section("fp16", scale)),
-                HasSubstr("5 steps in a row were skipped (precision.max_skips)"));
+                HasSubstr("5 consecutive steps were skipped (precision.max_skips)"));
   }
 }
 
@@ -82,24 +83,26 @@ TEST(SkippedSteps, TheNetworkIsBlamedForWhatItDoesOnItsOwn) {
   PrecisionSection precision = section("fp16");
   precision.scale_init = 5e11;
   const std::string falling = reason_to_stop(skipped(1 << 30, 5), precision);
-  EXPECT_THAT(falling, AllOf(HasSubstr("the scale is still falling, and would be 1 after 29 more"),
+  EXPECT_THAT(falling, AllOf(HasSubstr("the scale is still falling, and would reach 1 after 29 more"),
                              HasSubstr("raise precision.max_skips = 5"),
                              HasSubstr("lower precision.scale_init = 500000000000")));
   EXPECT_THAT(falling, ::testing::Not(HasSubstr("the network")));
   precision.scale_backoff = 0.25;
-  EXPECT_THAT(reason_to_stop(skipped(1 << 30, 5), precision), HasSubstr("would be 1 after 14 more"));
+  EXPECT_THAT(reason_to_stop(skipped(1 << 30, 5), precision), HasSubstr("would reach 1 after 14 more"));
   precision.scale_backoff = 0.5;
-  EXPECT_THAT(reason_to_stop(skipped(2, 5), precision), HasSubstr("would be 1 in the next step"));
+  EXPECT_THAT(reason_to_stop(skipped(2, 5), precision), HasSubstr("would reach 1 in the next step"));
   precision.min_scale = 1e-6;
   for (const float scale : {1.0f, 0.25f}) {
     EXPECT_THAT(reason_to_stop(skipped(scale, 5), precision),
-                HasSubstr("the network overflows fp16 on its own"));
+                HasSubstr("the network overflows fp16 without loss scaling"));
   }
   precision.min_scale = 1024;
-  EXPECT_THAT(reason_to_stop(skipped(1024), precision),
-              HasSubstr("below precision.min_scale = 1024: lower that, as the scale may fall to 1"));
+  EXPECT_THAT(
+      reason_to_stop(skipped(1024), precision),
+      HasSubstr("below precision.min_scale = 1024: lower precision.min_scale, as the scale may fall to 1"));
   precision.min_scale = 1;
-  EXPECT_THAT(reason_to_stop(skipped(1), precision), HasSubstr("the network overflows fp16 on its own"));
+  EXPECT_THAT(reason_to_stop(skipped(1), precision),
+              HasSubstr("the network overflows fp16 without loss scaling"));
 }
 
 TEST(SkippedSteps, OrAScaleBelowItsFloor) {

@@ -8,7 +8,7 @@
 #include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
-#include "tests/launcher/train/cut_engine_options.h"
+#include "tests/launcher/job/cut_engine_options.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {

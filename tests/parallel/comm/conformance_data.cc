@@ -15,8 +15,8 @@ constexpr DType kReducible[] = {DType::kFloat32, DType::kInt32, DType::kUInt8};
 constexpr DType kAll[] = {DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kInt32, DType::kUInt8};
 constexpr std::int64_t kSizes[] = {0, 1, 3, 127, 1000, 4099};
 
-// Elements of all ranks, random in every run. Small enough that fp32 sums over ranks are exact in any order;
-// different on each rank.
+// Random elements, different in every run and on each rank. They are so small that fp32 sums over ranks are
+// exact in any order.
 class Elements {
  public:
   /// Collective: rank 0 draws the seed for all ranks.

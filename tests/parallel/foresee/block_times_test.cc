@@ -9,7 +9,7 @@
 
 #include "models/gpt.h"
 #include "models/vit.h"
-#include "parallel/foresee/stage_cut.h"
+#include "parallel/layout/stage_cut.h"
 #include "runtime/base/error.h"
 #include "tests/support/tiny_gpt.h"
 

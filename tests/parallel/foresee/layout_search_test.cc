@@ -11,8 +11,8 @@
 
 #include "models/gpt.h"
 #include "models/resnet.h"
-#include "parallel/foresee/block_work.h"
 #include "parallel/foresee/memory_cut.h"
+#include "parallel/layout/block_work.h"
 #include "runtime/base/error.h"
 #include "tests/support/small_cluster.h"
 

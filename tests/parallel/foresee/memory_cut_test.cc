@@ -9,7 +9,7 @@
 #include <random>
 
 #include "models/gpt.h"
-#include "parallel/foresee/block_work.h"
+#include "parallel/layout/block_work.h"
 #include "runtime/base/error.h"
 
 namespace trireme {

@@ -42,8 +42,8 @@ struct Tried {
   std::int64_t peak = 0;
 };
 
-// Every layout in the order of remedies, each predicted completely, as a reference for the search. For a
-// model that is not recomputed: segments of all lengths.
+// A reference for the search: predicts every layout completely, in the order of remedies. `job` must not use
+// recompute; all segment lengths are tried.
 std::vector<Tried> try_all(const PlannedJob& job) {
   const int stages = job.options.layout.pipeline;
   const std::int64_t batch = job.options.global_batch;
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
              .layout = {.pipeline = 2, .schedule = PipelineSchedule::kInterleaved, .chunks = 2}}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Not only doubled: three, six and twelve ranks share twelve samples equally.
+// The search does not only double the ranks: three, six and twelve ranks share twelve samples equally.
 TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   PlannedJob job = small_job(2);
   job.options.layout.zero = ZeroStage::kParameters;
@@ -134,7 +134,7 @@ TEST(RemedySearch, RanksAreThoseThatShareTheBatchEvenly) {
   for (const int ranks : {3, 4, 6, 12}) {
     const auto found = find_remedy(job, peak_with(job, [&](PlannedJob& j) { j.num_ranks = ranks; }));
     ASSERT_TRUE(found) << ranks;
-    EXPECT_THAT(found->changes, ElementsAre(Change{Field::kNumRanks, ranks}));
+    EXPECT_THAT(found->changes, ElementsAre(Change{"num_ranks", ranks}));
   }
 }
 
@@ -149,7 +149,7 @@ TEST(RemedySearch, TensorRanksShareTheSequence) {
   ASSERT_TRUE(found);
   EXPECT_EQ(to_text(found->changes), "sequence = true");
   EXPECT_EQ(found->peak_bytes, limit);
-  // 62 tokens cannot be divided into four equal parts.
+  // Four ranks cannot share 62 tokens equally.
   PlannedJob odd = job;
   odd.sample = {.input = {62}, .target = {62}};
   const auto otherwise = find_remedy(odd, limit);
@@ -157,7 +157,7 @@ TEST(RemedySearch, TensorRanksShareTheSequence) {
   EXPECT_FALSE(otherwise->job.options.layout.sequence);
 }
 
-// With one sample, tensor ranks share a model in chunks that does not fit on one rank.
+// With one sample per batch, tensor ranks share a model that does not fit on one rank.
 TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   PlannedJob job =
       job_of({.layers = 4, .hidden = 64, .heads = 4, .vocab = 40, .seq_len = 4, .tensor_chunks = 4}, 1, 1);
@@ -168,10 +168,10 @@ TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   ASSERT_GT(largest_peak(job), 2 * limit);
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kTensor, 4}, Change{Field::kNumRanks, 4}));
+  EXPECT_THAT(found->changes, ElementsAre(Change{"tensor", 4}, Change{"num_ranks", 4}));
   EXPECT_EQ(found->peak_bytes, limit);
   EXPECT_EQ(to_text(found->changes), "tensor = 4 and 4 ranks");
-  // Also with the number of ranks that the job has.
+  // The same without additional ranks.
   job.num_ranks = 4;
   job.options.layout.tensor = 2;
   job.options.global_batch = 2;
@@ -182,7 +182,7 @@ TEST(RemedySearch, TensorRanksShareWhatIsTooLargeForOne) {
   ASSERT_LT(with_four, with_two);
   const auto with_same_ranks = find_remedy(job, with_four);
   ASSERT_TRUE(with_same_ranks);
-  EXPECT_THAT(with_same_ranks->changes, ElementsAre(Change{Field::kTensor, 4}));
+  EXPECT_THAT(with_same_ranks->changes, ElementsAre(Change{"tensor", 4}));
   job.blocks = std::make_shared<const BlockList>(
       build_gpt({.layers = 4, .hidden = 64, .heads = 4, .vocab = 40, .seq_len = 4}));
   job.num_ranks = 1;
@@ -200,17 +200,17 @@ TEST(RemedySearch, RecomputeTriesSegmentsOfManyLengths) {
   for (const int k : {1, 2, 4, 8, 16}) ASSERT_GT(with_segments(k), with_segments(3)) << k;
   const auto found = find_remedy(job, with_segments(3));
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kRecomputeEvery, 3}));
+  EXPECT_THAT(found->changes, ElementsAre(Change{"recompute_every", 3}));
 }
 
-// A large head beside small blocks: only a segment of all the others separates it.
+// With a large head and small blocks, one segment of all blocks but the head needs least memory.
 TEST(RemedySearch, RecomputeTriesOneSegmentOfAllButTheLastBlock) {
   const PlannedJob job = job_of({.layers = 6, .hidden = 16, .heads = 1, .vocab = 32768, .seq_len = 64}, 1, 1);
   const std::int64_t limit = peak_with(job, [](PlannedJob& j) { j.options.layout.recompute_every = 7; });
   ASSERT_GT(largest_peak(job), limit);
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kRecomputeEvery, 7}));
+  EXPECT_THAT(found->changes, ElementsAre(Change{"recompute_every", 7}));
 }
 
 TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
@@ -223,7 +223,7 @@ TEST(RemedySearch, GradientsNeedNotBeKeptWhole) {
   ASSERT_GT(largest_peak(job), limit);
   const auto found = find_remedy(job, limit);
   ASSERT_TRUE(found);
-  EXPECT_THAT(found->changes, ElementsAre(Change{Field::kAccumulateUnsharded, 0}));
+  EXPECT_THAT(found->changes, ElementsAre(Change{"accumulate_unsharded", false}));
   EXPECT_EQ(found->peak_bytes, limit);
 }
 
@@ -248,12 +248,12 @@ TEST(RemedySearch, ParametersNeedNotBeKeptGathered) {
     const auto found = find_remedy(job, limit);
     return found ? found->changes : std::vector<Change>();
   };
-  const Change gradients{Field::kAccumulateUnsharded, 0};
+  const Change gradients{"accumulate_unsharded", false};
   EXPECT_THAT(changes_within(parameters), ElementsAre(gradients));
-  EXPECT_THAT(changes_within(neither), ElementsAre(gradients, Change{Field::kKeepGathered, 0}));
+  EXPECT_THAT(changes_within(neither), ElementsAre(gradients, Change{"keep_gathered", false}));
 }
 
-// It only makes data waits longer, so it comes before any other change.
+// A smaller cache only makes data waits longer, so it is tried before any other change.
 TEST(RemedySearch, ASmallerDataCacheComesFirst) {
   PlannedJob job = small_job();
   constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -262,7 +262,7 @@ TEST(RemedySearch, ASmallerDataCacheComesFirst) {
   for (const std::int64_t left : {0, 1, 3}) {
     const auto found = find_remedy(job, without + left * kMiB + 5);
     ASSERT_TRUE(found);
-    EXPECT_THAT(found->changes, ElementsAre(Change{Field::kDataCacheBytes, left * kMiB}));
+    EXPECT_THAT(found->changes, ElementsAre(Change{"data_cache_bytes", left * kMiB}));
     EXPECT_EQ(found->peak_bytes, without + left * kMiB);
   }
 }

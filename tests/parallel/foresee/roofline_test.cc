@@ -9,7 +9,7 @@
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "models/resnet.h"
-#include "parallel/foresee/block_work.h"
+#include "parallel/layout/block_work.h"
 
 namespace trireme {
 namespace {

@@ -1,9 +1,9 @@
 // Korthikanti et al. 2022, "Reducing activation recomputation in large transformer models", table 2: bytes of
 // activations per layer, in 16 bits, without attention's [T, T]. For s tokens, b samples, h columns and t
-// tensor ranks: 34 sbh for one rank, sbh (10 + 24 / t) with tensor parallelism, 34 sbh / t with a shared
-// sequence, and 2 sbh / t with full recompute. Each contains 2 sbh (with a shared sequence 2 sbh / t) for
-// dropout masks, which are drawn again here. Beyond the formula, norms keep two floats per token, and
-// attention one per token and head.
+// tensor ranks: 34 sbh for one rank, sbh (10 + 24 / t) with tensor parallelism, 34 sbh / t with sequence
+// parallelism, and 2 sbh / t with full recompute. Each contains 2 sbh (with sequence parallelism 2 sbh / t)
+// for dropout masks, which Trireme does not store. In addition to the formula, norms store two floats per
+// token, and attention one per token and head.
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ struct LayoutCase {
   int recompute_every = 0;
 };
 
-// At the peak, which a rank reaches with all layers' activations alive.
+// Measured at a rank's peak, when the activations of all layers are alive.
 std::int64_t bytes_a_layer(const LayoutCase& layout) {
   const auto activations = [&](std::int64_t layers) {
     const GptConfig config{.layers = layers,
@@ -56,8 +56,8 @@ TEST(SequenceMemory, ActivationsOfALayerFollowThePublishedFormulas) {
     EXPECT_EQ(sequence, ((34 - 2) * kSbh + kNorms + kAttention) / t) << t;
     EXPECT_EQ(bytes_a_layer({.tensor = t, .sequence = true, .recompute_every = 1}), 2 * kSbh / t) << t;
     fmt::print(
-        "{} tensor ranks: {:.2f} sbh a layer, {:.2f} with the sequence shared; published {:.2f}, {:.2f}\n", t,
-        static_cast<double>(tensor) / kSbh, static_cast<double>(sequence) / kSbh, 10 + 24.0 / t, 34.0 / t);
+        "{} tensor ranks: {:.2f} sbh per layer, {:.2f} with sequence parallelism; published {:.2f}, {:.2f}\n",
+        t, static_cast<double>(tensor) / kSbh, static_cast<double>(sequence) / kSbh, 10 + 24.0 / t, 34.0 / t);
   }
 }
 

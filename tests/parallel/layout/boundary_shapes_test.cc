@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "parallel/foresee/block_work.h"
 #include "parallel/foresee/predict.h"
+#include "parallel/layout/block_work.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {

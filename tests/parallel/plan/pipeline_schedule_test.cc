@@ -49,7 +49,7 @@ TEST(PipelineSchedule, OrdersAsPublished) {
   EXPECT_EQ(order_of(interleaved[3]),
             "F0 F1 F2 F3 F0' B0' F1' B1' F2' B2' F3' B3' F4 B0 F5 B1 F6 B2 F7 B3 F4' B4' F5' B5' F6' B6' F7' "
             "B7' B4 B5 B6 B7 ");
-  // Qi et al. 2023, figure 3: weight gradients of the last stage come p - 1 late.
+  // Qi et al. 2023, figure 3: the last stage computes weight gradients p - 1 micro-batches late.
   const Tasks h1 = pipeline_tasks(PipelineSchedule::kZeroBubbleH1, 4, 1, 5);
   EXPECT_EQ(order_of(h1[0]), "F0 F1 F2 F3 I0 W0 F4 I1 W1 I2 W2 I3 W3 I4 W4 ");
   EXPECT_EQ(order_of(h1[3]), "F0 I0 F1 I1 F2 I2 F3 I3 W0 F4 I4 W1 W2 W3 W4 ");
@@ -140,7 +140,7 @@ TEST(PipelineSchedule, RandomSchedulesAreWholeAndNeverBlock) {
     expect_whole(tasks, p * v, m);
     for (const auto& list : tasks) expect_micro_batch_order(list);
     const Traffic traffic = traffic_of(tasks, p * v);
-    ASSERT_EQ(traffic.sent, traffic.received);  // so messages need no tag but their kind
+    ASSERT_EQ(traffic.sent, traffic.received);  // so the kind of a message suffices as its tag
     const StageCounts counts{.num_units = p * v, .pipeline = p, .chunks = v};
     if (p == 1) continue;  // a plan of one stage has no schedule
     const StepPlan plan =

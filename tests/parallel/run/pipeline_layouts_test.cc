@@ -45,8 +45,8 @@ TEST(PipelineLayouts, FewerBitsGiveTheSameState) {
   }
 }
 
-// Only dropout makes the stream fp32 here, and it does not run in evaluation: 16-bit tensors cross the
-// boundaries in evaluation, and fp32 tensors in training.
+// In this model only dropout makes the residual stream fp32, and dropout does not run in evaluation. Stages
+// exchange 16-bit tensors in evaluation and fp32 tensors in training.
 TEST(PipelineLayouts, ABoundaryHasTheDtypeOfItsPlay) {
   for (const PrecisionMode mode : {PrecisionMode::kBf16, PrecisionMode::kFp16}) {
     Precision precision(mode);
@@ -62,7 +62,7 @@ TEST(PipelineLayouts, ABoundaryHasTheDtypeOfItsPlay) {
   }
 }
 
-// Merged groups end with a chunk, and their gradient with that of their first block; the cut may be anywhere.
+// Blocks are merged into groups only within a chunk, so the cut may be anywhere.
 TEST(PipelineLayouts, UnevenCutsAndMergedGroupsGiveTheSameState) {
   const Outcome expected = run({}, 3);
   for (const std::vector<int>& cut : {std::vector<int>{1, 2}, {6, 7}, {3, 4}}) {
@@ -132,7 +132,7 @@ TEST(PipelineLayouts, ACheckpointOfAnyLayoutResumesUnderAnyOther) {
   }
 }
 
-// A failing data source ends the job at once, and names the culprit.
+// The message of a job whose data source fails, or stalls, on one rank.
 std::string failure_of(const Layout& layout, double timeout_s,
                        const std::function<void(int, int)>& before_read) {
   const GptConfig config = layout.model();
@@ -194,7 +194,7 @@ TEST(PipelineLayouts, AnEvaluationsPlanIsValidatedToo) {
     Engine engine(build_gpt(config), comm, options);
     try {
       engine.evaluate(testing::token_source(config.vocab, config.seq_len, 0), 4, 4 * config.seq_len);
-      ADD_FAILURE() << "an activation that nobody sends was waited for";
+      ADD_FAILURE() << "the plan without a send was not refused";
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find("RecvActivation"), std::string::npos) << error.what();
     }
@@ -221,8 +221,8 @@ TEST(PipelineLayouts, WhatCannotBeIsRefused) {
   EXPECT_THROW(StageMap::given({.num_units = 8, .pipeline = 3}, {4, 8}), Error);
 }
 
-// Overflows in one step and searches for the gradient. Returns the name that every rank finds. The search
-// needs no more memory than the repeated step, so a job that fits continues after an overflow.
+// Runs a step that overflows, and searches for the gradient that is not finite. Returns the name that each
+// rank finds. Checks that the search needs no more memory than a step, so that a job survives an overflow.
 std::vector<std::string> names_after_overflow(const Layout& layout, DType grad_dtype) {
   const GptConfig config = layout.model();
   std::vector<std::string> named;

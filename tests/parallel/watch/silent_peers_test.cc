@@ -63,14 +63,14 @@ bool set_loopback(bool up) {
 
 constexpr int kSilent = 0, kSkipped = 77;
 
-/// In a process of its own, with a network of its own, whose link goes down: the number that it ends with.
+/// Runs in a separate process and network namespace, and takes the link down. Returns the exit code.
 int lose_the_link() {
   if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return kSkipped;
   if (!set_loopback(true)) return kSkipped;
   const Connection connection;
   if (!connection.ok() || !connection.send('a')) return 2;
   if (!set_loopback(false) || !connection.send('b')) return 3;
-  if (!find_silent_peers().empty()) return 4;  // it has hardly begun
+  if (!find_silent_peers().empty()) return 4;  // too early
   for (int i = 0; i < 100; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     const auto found = find_silent_peers();
@@ -89,12 +89,11 @@ TEST(SilentPeers, AreThoseToWhichTheLinkIsDown) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
-  if (WEXITSTATUS(status) == kSkipped)
-    GTEST_SKIP() << "this machine gives no right to make a network namespace";
+  if (WEXITSTATUS(status) == kSkipped) GTEST_SKIP() << "this machine does not permit network namespaces";
   EXPECT_EQ(WEXITSTATUS(status), kSilent) << "see lose_the_link()";
 }
 
-// The kernel answers for a process that reads nothing.
+// The kernel acknowledges data even if the process does not read it.
 TEST(SilentPeers, AreNotThoseThatDoNotReadWhatIsSent) {
   const Connection connection;
   ASSERT_TRUE(connection.ok());
@@ -107,9 +106,9 @@ TEST(SilentPeers, AreNamedByTheirAddress) {
   EXPECT_EQ(describe_silent_peers({}), "");
   EXPECT_EQ(describe_silent_peers({{.address = "10.0.0.2", .silent_s = 1.62, .num_resent = 3},
                                    {.address = "10.0.0.3", .silent_s = 1.5, .num_resent = 2}}),
-            "10.0.0.2 has acknowledged nothing for 1.6 s, though it was sent 3 times again; "
-            "10.0.0.3 has acknowledged nothing for 1.5 s, though it was sent 2 times again, "
-            "as if the host or the link to it were down");
+            "10.0.0.2 has acknowledged nothing for 1.6 s, after 3 retransmissions; "
+            "10.0.0.3 has acknowledged nothing for 1.5 s, after 2 retransmissions: "
+            "the host or the link to it may be down");
 }
 
 }  // namespace

@@ -208,13 +208,13 @@ TEST_F(CheckpointStoreTest, LinksOutOfTheFolderArePassedOver) {
   EXPECT_NE(log.text().find("step-000020 is a link to " + elsewhere.string() + ", outside of its folder"),
             std::string::npos)
       << log.text();
-  // A folder of checkpoints that is elsewhere, and one that the user names.
+  // A linked folder of checkpoints, and a linked checkpoint that the user names, are opened.
   fs::create_directory_symlink(store_.root(), folder_ / "linked");
   EXPECT_EQ(CheckpointStore(folder_ / "linked").latest(Verify::kSizes)->manifest.step, 10);
   EXPECT_EQ(open_checkpoint(store_.root() / "step-000020", Verify::kSizes).manifest.step, 20);
 }
 
-// Others may lay out something while a job runs.
+// Other users may create links in a folder that they can write.
 TEST_F(CheckpointStoreTest, APlaceThatAnotherUserPreparedIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a link to another user";
   commit(10, 1.0f);

@@ -55,8 +55,8 @@ TEST(HashBlocks, EveryBitCounts) {
   }
 }
 
-// A plain product would not detect these: the top bits of two words of one lane (elements 1 and 17 share lane
-// 0).
+// The product that hash.h rejects misses these: two flipped top bits in one lane, such as the signs of
+// elements 1 and 17.
 TEST(HashBlocks, SignsOfPairsCount) {
   auto values = random_values(kHashBlockElems);
   std::set<std::uint64_t> seen = {hash_blocks(values, 0, 1)};

@@ -75,7 +75,7 @@ TEST(Manifest, NamesThatLeaveTheFolderAreRefused) {
   const TemporaryFolder folder;
   for (const char* name : {"/etc/hostname", "../secret", "sub/../../secret", "", ".."}) {
     write_manifest({.step = 1, .files = {{name, 6, 5}}, .content = {}}, folder.path());
-    EXPECT_NE(message_of([&] { read_manifest(folder.path()); }).find("no name of a file in its folder"),
+    EXPECT_NE(message_of([&] { read_manifest(folder.path()); }).find("not the name of a file in its folder"),
               std::string::npos)
         << name;
   }
@@ -123,7 +123,7 @@ TEST(VerifyFiles, NamesWhatIsMissingShortOrChanged) {
   EXPECT_EQ(message(Verify::kSizes), "");
   EXPECT_NE(message(Verify::kChecksums).find("b was changed"), std::string::npos);
   write_file(folder / "b", "sec");
-  EXPECT_NE(message(Verify::kSizes).find("b has 3 bytes, and its manifest says 6"), std::string::npos);
+  EXPECT_NE(message(Verify::kSizes).find("b has 3 bytes, but its manifest says 6"), std::string::npos);
   std::filesystem::remove(folder / "a");
   EXPECT_NE(message(Verify::kSizes).find("a does not exist"), std::string::npos);
 }

@@ -161,8 +161,8 @@ TEST_F(BpeTokenizerTest, IdsOfAddedTokensThatTheirReaderRenumbersAreRefused) {
   };
   const auto refused = [&](const json& changed, const char* token, int listed, int given) {
     EXPECT_THAT(refusal(changed),
-                HasSubstr(fmt::format("tokenizer.json: its added token '{}' has the id {}, and "
-                                      "Hugging Face's tokenizers give it {}",
+                HasSubstr(fmt::format("tokenizer.json: its added token '{}' has the id {}, but "
+                                      "Hugging Face's tokenizers assign {}",
                                       token, listed, given)));
   };
   refused(added({{300, "<x>"}}), "<x>", 300, 263);                // a gap
@@ -263,7 +263,7 @@ TEST_F(BpeTokenizerTest, NamesWhatItDoesNotKnow) {
   const json split = {{"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "Isolated"}};
   const json byte_level = small_["pre_tokenizer"];
   expect_named(changed("/pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", {byte_level, split}}}),
-               "Split behind ByteLevel");
+               "Split after ByteLevel");
   expect_named(changed("/added_tokens/0/lstrip", true), "lstrip");
   expect_named(changed("/model/merges/0", "h"), "merge 0");
   expect_named(changed("/model/merges/0", "q z"), "\"qz\"");

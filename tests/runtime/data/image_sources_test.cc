@@ -44,7 +44,8 @@ TEST(ImageFolder, LinkedFoldersAreReadOnce) {
   write_file(folder / "set" / "bee" / "c.png", plain_png(1));
   write_file(folder / "elsewhere" / "d.png", plain_png(1));
   fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link");
-  fs::create_directory_symlink(folder / "elsewhere", folder / "set" / "ant" / "link2");  // read before
+  fs::create_directory_symlink(folder / "elsewhere",
+                               folder / "set" / "ant" / "link2");  // the same folder as link
   fs::create_directory_symlink(folder / "set" / "ant", folder / "set" / "ant" / "deep" / "loop");
   fs::create_directory_symlink(folder / "elsewhere", folder / "elsewhere" / "loop");
   const ImageFolder images({.root = folder / "set"});
@@ -121,7 +122,7 @@ TEST(ImageFolder, SaysWhatIsMissing) {
               AllOf(HasSubstr((folder / "dog").string()), HasSubstr("has no pictures")));
 }
 
-// Otherwise a user would train on half of a set without notice.
+// Images of unsupported formats are reported, so that nobody trains on a part of a set unknowingly.
 TEST(ImageFolder, PicturesOfOtherKindsAreNamed) {
   const TemporaryFolder folder;
   for (const char* name : {"a/1.png", "a/2.webp", "a/deep/3.GIF", "b/1.png", "b/labels.csv", "b/.4.bmp"}) {
@@ -144,9 +145,9 @@ TEST(ImageFolder, ABadPictureAndAMissingFileAreNotTheSame) {
   std::filesystem::remove(folder / "cat" / "2.jpg");
   try {
     images->load(1, whole);
-    FAIL() << "the file is gone";
+    FAIL() << "a missing file was loaded";
   } catch (const BadImage&) {
-    FAIL() << "the file may come back";
+    FAIL() << "a missing file must not count as a bad image";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("cat/2.jpg"));
   }
@@ -286,7 +287,7 @@ TEST(CifarFiles, LinksOutOfTheFolderAreRefused) {
   EXPECT_EQ(open_images({.path = folder / "set/data_batch_1.bin"})->num_images(), 1);
 }
 
-// A deleted file or a failed download would go unnoticed: a fifth of the images missing.
+// After a deleted file or a failed download, a fifth of the images would be missing without an error.
 TEST(CifarFiles, AGapIsRefused) {
   const TemporaryFolder folder;
   for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_4.bin", "data_batch_x.bin"}) {

@@ -262,7 +262,7 @@ TEST(DatasetInfo, DamageIsNamed) {
   for (const char* number : {"2.5e20", "9223372036854775808", "1.5", "true", "\"256\"", "null"}) {
     const std::string text = message(std::string(info).replace(info.find('@'), 1, number));
     EXPECT_NE(text.find("dataset.json is damaged: its \"vocab_size\" is "), std::string::npos) << text;
-    EXPECT_NE(text.find("no integer of 8 bytes"), std::string::npos) << text;
+    EXPECT_NE(text.find("not an integer of 8 bytes"), std::string::npos) << text;
   }
   EXPECT_EQ(message(std::string(info).replace(info.find('@'), 1, "256")), "");
   EXPECT_NE(message(std::string(info).replace(info.find('@'), 1, "-256")).find("its vocab_size is -256"),

@@ -68,7 +68,7 @@ TEST_F(TextSourcesTest, FollowsLinksToFilesOfTheFolderAlone) {
   const std::vector<std::string> notes = describe(sources.notes, /*lines=*/false);
   ASSERT_EQ(notes.size(), 2u);
   EXPECT_THAT(notes[1], AllOf(HasSubstr("1 linked file,"), HasSubstr("in/a/outside"),
-                              HasSubstr("name the files themselves")));
+                              HasSubstr("to include the files, name them")));
   // Links named by the user are followed.
   fs::create_directory_symlink(folder_ / "in/a", folder_ / "named");
   const std::vector<fs::path> named = {folder_ / "named", folder_ / "in/a/outside"};

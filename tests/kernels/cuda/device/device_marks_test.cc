@@ -1,5 +1,5 @@
-// Observability of steps on the cuda backend, in the emulation: profiler ranges by action and block, phases
-// and traces from marks on the stream.
+// Profiler ranges, phases and traces of steps on the emulated cuda backend. Ranges are named by action and
+// block; phases and traces come from marks on the stream.
 #include "kernels/backend_marks.h"
 
 #include <cuda_runtime_api.h>
@@ -25,7 +25,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::StartsWith;
 
-// Before the first range of the process.
+// The profiler must be attached before the first range of the process.
 const bool kAttached = (emulation::attach_profiler(), true);
 
 constexpr std::int64_t kGlobalBatch = 2;

@@ -1,4 +1,4 @@
-// Large copies to the card while a compute stream is behind: [Note: uploads], [Note: held streams].
+// Large copies to the GPU while work of the compute stream is pending: [Note: uploads], [Note: held streams].
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -33,9 +33,9 @@ struct UploadTest : ::testing::TestWithParam<bool> {
   std::vector<Buffer> memory_;
 };
 
-// Batches go to one destination. The compute stream reads each batch before the next arrives, and the source
-// changes immediately. There are enough batches that buffers are reused. The upload's own stream runs ahead,
-// or late.
+// All batches go to one destination. The compute stream must read each batch before the next one overwrites
+// it. The source changes immediately after the call. The number of batches forces buffers to be reused. The
+// upload stream runs ahead of the compute stream, or behind it.
 TEST_P(UploadTest, ArrivesInTheOrderOfTheComputeStream) {
   emulation::hold_new_streams(GetParam());
   emulation::hold(compute, true);
@@ -59,12 +59,13 @@ TEST_P(UploadTest, ArrivesInTheOrderOfTheComputeStream) {
 INSTANTIATE_TEST_SUITE_P(UploadStream, UploadTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "IsLate" : "IsAhead"; });
 
-// The bytes reach the card while the compute stream is behind, and the host does not wait.
+// The bytes reach the GPU while work of the compute stream is pending, and the host does not wait.
 TEST_F(UploadTest, GoesOnBesideTheComputeStream) {
   const TensorView batch = allocate({3 * kPiece});
   const std::vector<std::int32_t> source(3 * kPiece, 7);
   emulation::hold(compute, true);
-  rig->copy_from_host(rig.exec(), batch, source.data());  // makes the buffers, behind the current work
+  rig->copy_from_host(rig.exec(), batch,
+                      source.data());  // allocates the buffers, in the order of the compute stream
   rig->synchronize(rig.exec());
   rig->fill_zero(rig.exec(), batch);
   const long waits = emulation::counts().waits, uploads = emulation::counts().uploads;
@@ -92,7 +93,7 @@ TEST_F(UploadTest, AHostFarAheadWaitsForTheOldestOnly) {
   EXPECT_EQ(rig.allocator().stats().peak_total, static_cast<std::int64_t>(UploadStream::kPieceBytes));
 }
 
-// A batch of images gets a buffer for each of its pieces, and several threads read it.
+// After prepare_uploads() a batch has a buffer for each of its pieces; several threads copy to the buffers.
 TEST_F(UploadTest, ABatchWaitsForNoStepBeforeIt) {
   constexpr std::int64_t kPieces = 40;
   const Rig threads(DeviceType::kCuda, 3);
@@ -114,7 +115,8 @@ TEST_F(UploadTest, ABatchWaitsForNoStepBeforeIt) {
   EXPECT_EQ(arrived, source);
 }
 
-// Memory is reused in the order of the compute stream, so its previous owner may still write to it.
+// The allocator reuses memory in the order of the compute stream, so pending work may still write to a
+// buffer.
 TEST_F(UploadTest, BuffersAreFreshForTheUploadToo) {
   emulation::hold(compute, true);
   const TensorView batch = allocate({kPiece});

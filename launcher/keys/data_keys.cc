@@ -1,0 +1,87 @@
+// The keys of [data].
+#include "launcher/keys/key_rules.h"
+#include "launcher/keys/key_scopes.h"
+#include "launcher/keys/section_keys.h"
+
+namespace trireme {
+namespace {
+
+void add_image_keys(std::vector<ConfigKey>& keys) {
+  using D = DataSection;
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_image_models()})
+      .add("image_size", &D::image_size, from_to(0, 4096),
+           "Side of the square input image in pixels. 0: as published, 224 or 32.")
+      .add("crop", &D::crop,
+           "Crop of training images. `resized`: random position, area and aspect ratio. `padded`: the centre "
+           "square, shifted by up to `padding` pixels. `center`: the centre square, as in evaluation.")
+      .add("crop_area", &D::crop_area, each_within(0, 1),
+           "Least and largest area, as fractions of the image.")
+      .only(for_crop(ViewOptions::Crop::kRandomResized))
+      .add("crop_aspect", &D::crop_aspect, each_within(0, 100),
+           "Least and largest aspect ratio (width / height).")
+      .only(for_crop(ViewOptions::Crop::kRandomResized))
+      .add("center", &D::center, each_within(0, 1),
+           "Side of the centre square, as a fraction of the image's shorter side; 0.875 is usual for "
+           "photographs.")
+      .add("padding", &D::padding, from_to(0, 4096), "Maximum shift, in pixels of the input image.")
+      .only(for_crop(ViewOptions::Crop::kPadded))
+      .add("flip", &D::flip, any(), "Mirror half of the training samples.")
+      .add("mean", &D::mean, each_within(-1e6, 1e6),
+           "Subtracted from red, green and blue values in [0, 1]. Default: ImageNet's.")
+      .add("std", &D::stddev, each_within(0, 1e6), "Divides the values after `mean` is subtracted.")
+      .add("mixup", &D::mixup, from_to_below(0, 1000),
+           "MixUp: alpha of the Beta distribution of the mixing proportions. 0: off.")
+      .add("mosaic", &D::mosaic, from_to(0, 1),
+           "Mosaic: probability that a training sample is composed of four images. 0: off.")
+      .add_bytes(
+          "cache", &D::cache, at_least(0),
+          "Memory in bytes in which a rank caches decoded images; useful if the set fits. Reserved before "
+          "step 1. Files of uncompressed images need none. 0: no cache. The results do not change.")
+      .add("on_bad_image", &D::on_bad_image,
+           "Reaction to an image that cannot be decoded. `fail`: ends the job. `skip`: leaves the image out, "
+           "logs its name and counts it; in training the next good image replaces it.")
+      .add("max_pixels", &D::max_pixels, count_from(1),
+           "Images whose header states more pixels count as bad; no memory is allocated for them.");
+}
+
+}  // namespace
+
+void add_data_keys(std::vector<ConfigKey>& keys) {
+  using D = DataSection;
+  SectionKeys<D>(keys, "data", &JobConfig::data)
+      .add("kind", &D::kind,
+           "`tokens`: shards written by `trireme data text`, for GPTs, Llamas and BERTs. `documents`: "
+           "separate texts, written by `trireme data documents`, for BERTs. `images`: labelled images, for "
+           "ResNets, ViTs and CCTs. `synthetic`: random tokens or images, to measure speed.")
+      .add("train", &D::train, any(),
+           "Tokens: a `.bin` shard, a folder of shards, a pattern such as `shards/fineweb_train_*.bin`, or a "
+           "folder written by `trireme data text` (its train.bin). Images: a folder of class folders with "
+           "JPEG and PNG files, or a folder with CIFAR's or MNIST's binary files. Relative to the working "
+           "directory.")
+      .add("eval", &D::eval, any(),
+           "The same for evaluation; such folders are read for their eval.bin, or their test files. Empty: "
+           "no evaluation.")
+      .add("allow_eval_in_train", &D::allow_eval_in_train, any(),
+           "Permit files of `eval` among the files of `train`, under any name or link, or as copies. If "
+           "false, they are refused; copies that are less than 1 % of them cause a warning.")
+      .add_string_or_number("workers", &D::workers, "\"auto\" or a number from 0 to 256",
+                            "Threads per rank that read and decode samples ahead of training. `auto`: for "
+                            "images as many as `parallel.threads`, up to 16; otherwise 1. 0: samples are "
+                            "read when a step needs them. The results do not change.");
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_masked_models()})
+      .add("mask_probability", &D::mask_probability, each_within(0, 1),
+           "Probability that a token is a target. 80 % of the targets are masked, 10 % become random tokens. "
+           "A step whose batch has no target makes an update with zero gradients and a loss of 0.")
+      .add("mask_token", &D::mask_token, count_from(0),
+           "Id of the mask token; 103 in BERT's vocabulary. 0: the last id of `model.vocab`, whose default "
+           "has one more than the data's tokenizer.")
+      .add("pack", &D::pack, any(),
+           "`documents`: a row holds as many documents as fit; attention does not cross documents. false: "
+           "one padded row per document.")
+      .add("class_token", &D::class_token, count_from(0),
+           "`documents`: id that precedes each document, at which the class is read; 101 in BERT's "
+           "vocabulary. 0: the id of `mask_token`.");
+  add_image_keys(keys);
+}
+
+}  // namespace trireme

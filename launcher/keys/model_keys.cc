@@ -1,0 +1,114 @@
+// The keys of [model].
+#include "launcher/families/model_family.h"
+#include "launcher/keys/key_rules.h"
+#include "launcher/keys/key_scopes.h"
+#include "launcher/keys/section_keys.h"
+
+namespace trireme {
+namespace {
+
+/// `first`, followed by the entries of one list of all families.
+std::vector<std::string> all_of(std::span<const std::string_view> ModelFamily::*list,
+                                std::vector<std::string> first = {}) {
+  for (const ModelFamily* family : model_families()) {
+    first.insert(first.end(), (family->*list).begin(), (family->*list).end());
+  }
+  return first;
+}
+
+}  // namespace
+
+/// Must be called before keys of other sections are added.
+void add_model_keys(std::vector<ConfigKey>& keys) {
+  using M = ModelSection;
+  SectionKeys<M>(keys, "model", &JobConfig::model)
+      .add("name", &M::name, one_of(all_of(&ModelFamily::names)),
+           "Architecture. `resnet20`, `resnet56` and `cct` are for CIFAR's small images.")
+      .add("from", &M::from, empty_or_after("hf:", "FOLDER"),
+           "Folder of Hugging Face's transformers whose config.json sets `name` and the shape, in place of "
+           "`size`. Keys of the job override it. Contexts above 2048 tokens are reduced to 2048, unless the "
+           "model has a position table. Weights are read by `init_from`.")
+      .add("init_from", &M::init_from, any(),
+           "Source of the initial parameters and running statistics: a checkpoint; the output folder of a "
+           "run; a safetensors file in fp32 with this model's names and shapes (ResNets and ViTs: "
+           "torchvision's); or, for GPTs, Llamas, BERTs and ViTs, a folder of Hugging Face's transformers in "
+           "fp32, fp16 or bf16, in one file or several shards. Empty: initialized from `train.seed`. A run "
+           "that resumes from a checkpoint does not read it.")
+      .add("new_head", &M::new_head, any(),
+           "Initialize the classification layer from `train.seed` although `init_from` has one, to fine-tune "
+           "for other classes. Needs `init_from`. For images, and for documents with `task` = classify. If "
+           "false, and both the data and `init_from` have class names, classes are matched by name.")
+      .add("task", &M::task,
+           "`mlm`: masked language modelling. `classify`: one class per document (`data.kind` = documents), "
+           "with a separate head. `init_from` then reads the encoder, also of a model with the other task.")
+      .add("classes", &M::classes, count_from(0),
+           "Number of classes of the images, or of documents with `task` = classify. 0: the number in "
+           "`from`. Without `from`, image models use the published number, 1000 or 10, and documents the "
+           "number of classes in the data.")
+      .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
+           "Share of a label that is spread over all classes in training.")
+      .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
+           "Published shape. `gpt`: 124m to 13b (GPT-2 and GPT-3). `llama`: 15m (for CPUs), 1b and 3b (3.2), "
+           "8b (3.1). `bert`: tiny, base, large. `vit`: ti, s, b, l, h. `cct`: layers/kernelxconvs. The keys "
+           "below override parts of it. Empty: the keys below define the shape.")
+      .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
+      .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
+      .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
+      .add("kv_heads", &M::kv_heads, count_from(0),
+           "Heads of keys and values; each is shared by an equal number of query heads (grouped-query "
+           "attention). Must divide `heads`. 0: taken from `size`; without `size`, equal to `heads`.")
+      .add("ffn", &M::ffn, count_from(0),
+           "Width of the MLP. 0: taken from `size`. Without `size`: `llama` 8/3 of `hidden`, rounded up to a "
+           "multiple of 64; `vit` 4 times `hidden`; `cct` `hidden`.")
+      .add("vocab", &M::vocab, count_from(0),
+           "Tokens in the vocabulary. 0: taken from `size`; without `size`, from the tokenizer of the "
+           "training data, with one more for the mask in `bert`.")
+      .add("seq_len", &M::seq_len, count_from(0), "Context in tokens. 0: taken from `size`.")
+      .add("image_size", &M::image_size, from_to(0, 4096),
+           "Side in pixels of the images that positions are learned for. 0: `data.image_size`. If both are "
+           "set, they must be equal.")
+      .add("patch", &M::patch, from_to(0, 4096),
+           "Side of a patch (token) in pixels; must divide the image's side. 0: as published, 16, or 14 for "
+           "size h.")
+      .add("convs", &M::convs, from_to(0, 16),
+           "Number of 3 x 3 convolutions in the tokenizer, each with a max pool that halves the image. 0: "
+           "taken from `size`; without `size`, 2.")
+      .add("pool", &M::pool, one_of({"class", "mean"}),
+           "Input of the classification layer: the class token, or the mean of all tokens.")
+      .add("norm_epsilon", &M::norm_epsilon, at_least(0),
+           "Added to the variance in every norm. 0: as published, 1e-6.")
+      .add("stochastic_depth", &M::stochastic_depth, from_to_below(0, 1),
+           "Probability in training that a sample skips a residual branch of the last layer. In earlier "
+           "layers it falls linearly, to 0 at the first layer.")
+      .add("rope_theta", &M::rope_theta, at_least(0),
+           "Base of the rotary positions. The slowest pair of a head turns once in about 2 pi `rope_theta` "
+           "tokens. 0: taken from `size`; without `size`, 10000.")
+      .add("rope_factor", &M::rope_factor, at_least(0),
+           "Context extension of Llama 3.1: slow pairs turn slower by this factor. 1: none. 0: taken from "
+           "`size`; without `size`, 1.")
+      .add("rope_freq_factors", &M::rope_freq_factors, above(0),
+           "Bounds of the extension, in turns within `rope_original_context` tokens. Pairs with fewer turns "
+           "than the first are slowed by the whole factor, pairs with more turns than the second not at all. "
+           "Between the two bounds the speed is interpolated.")
+      .add("rope_original_context", &M::rope_original_context, count_from(1),
+           "Context in tokens before the extension.")
+      .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")
+      .add("tensor_chunks", &M::tensor_chunks, from_to(1, 64),
+           "Number of groups in which the sums over features of every layer's attention and MLP are "
+           "computed, and in GPTs and Llamas the sums over the vocabulary, if it is divisible. Groups are "
+           "added in one binary tree. `parallel.tensor` ranks share the groups; the number of ranks must "
+           "divide the groups and `heads` (`llama`: `kv_heads`). Above 1, `heads` must be even. A power of "
+           "two that divides `hidden` and `ffn`. It determines the last bits of the results, like "
+           "`train.micro_batch`, and cannot change during a training.")
+      .add_boolean_or_auto("tied", &M::tied,
+                           "The output layer shares the token embedding. `auto`: as published; without "
+                           "`size`, true for `gpt` and false for `llama`.")
+      .add("bias", &M::bias, only(true, "GPTs always have them, Llamas never"),
+           "Linear layers and norms have biases.");
+  for (ConfigKey& key : keys) {
+    KeyScope scope = for_families_with(key.name);
+    if (!scope.text.empty()) key.scopes.push_back(std::move(scope));  // an empty scope means every family
+  }
+}
+
+}  // namespace trireme
