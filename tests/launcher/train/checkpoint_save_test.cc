@@ -101,7 +101,7 @@ class Saving {
   Saving(const std::shared_ptr<Communicator>& comm, const testing::TemporaryFolder& folder)
       : engine_(build_gpt(testing::tiny_gpt_config()), comm,
                 {.global_batch = 4, .micro_batch = 2, .snapshots = true}),
-        store_(folder.path()),
+        store_(folder / "checkpoints"),
         save_(engine_) {
     engine_.set_steps_done(3);
     RunState state{.step = 3, .state_hash = "00aa"};
@@ -136,7 +136,7 @@ TEST(CheckpointSave, NoCheckpointCountsBeforeAllRanksHaveWrittenAndSaidSo) {
     Saving saving(comm, folder);
     saving.wait_for_writes();
     if (saving.is_first()) {
-      EXPECT_FALSE(CheckpointStore(folder.path()).holds_any());
+      EXPECT_FALSE(CheckpointStore(folder / "checkpoints").holds_any());
       saving.save().note_evaluation(2.5);
     }
     saving.barrier();
@@ -145,9 +145,9 @@ TEST(CheckpointSave, NoCheckpointCountsBeforeAllRanksHaveWrittenAndSaidSo) {
     EXPECT_EQ(saved->step, 3);
     EXPECT_FALSE(saving.save().is_active());
     if (!saving.is_first()) return;
-    EXPECT_EQ(saved->folder, folder / "step-000003");
+    EXPECT_EQ(saved->folder, folder / "checkpoints/step-000003");
     EXPECT_EQ(read_run_state(open_checkpoint(saved->folder, Verify::kChecksums)).eval_loss, 2.5);
-    EXPECT_EQ(folder.num_entries(), 1);
+    EXPECT_THAT(entries(folder / "checkpoints"), ElementsAre("step-000003"));
   });
 }
 
@@ -158,7 +158,7 @@ TEST(CheckpointSave, WaitingPutsItInItsPlace) {
     EXPECT_EQ(saving.save().finish()->step, 3);
     EXPECT_FALSE(saving.save().finish());  // no save is active
   });
-  EXPECT_TRUE(CheckpointStore(folder.path()).latest(Verify::kChecksums));
+  EXPECT_TRUE(CheckpointStore(folder / "checkpoints").latest(Verify::kChecksums));
 }
 
 TEST(CheckpointSave, WhatIsGivenUpLeavesNothing) {
@@ -169,7 +169,7 @@ TEST(CheckpointSave, WhatIsGivenUpLeavesNothing) {
     saving.save().discard();
     EXPECT_FALSE(saving.save().is_active());
   });
-  EXPECT_EQ(folder.num_entries(), 0);
+  EXPECT_THAT(entries(folder / "checkpoints"), ElementsAre());
 }
 
 TEST(CheckpointSave, AFailureIsToldToAllRanksAtTheNextExchange) {
@@ -191,7 +191,7 @@ TEST(CheckpointSave, AFailureIsToldToAllRanksAtTheNextExchange) {
     EXPECT_THAT(message, HasSubstr("optimizer.safetensors"));
     EXPECT_FALSE(saving.save().is_active());
   });
-  EXPECT_EQ(folder.num_entries(), 0);
+  EXPECT_THAT(entries(folder / "checkpoints"), ElementsAre());
 }
 
 // The limit of the following evaluation must not include rank 0's file system.
