@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/host/rank_work.h"
+#include "launcher/host/progress_work.h"
 #include "launcher/partner/partner_folder.h"
 #include "launcher/partner/partner_places.h"
 #include "launcher/state/run_state.h"
@@ -111,7 +111,7 @@ class PartnerCopy {
   std::vector<Work> posted_;
   std::chrono::steady_clock::time_point began_;
 
-  RankWork<Progress> work_;
+  ProgressWork<Progress> work_;
 };
 
 }  // namespace trireme

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/host/rank_work.h"
+#include "launcher/host/progress_work.h"
 #include "launcher/state/run_checkpoint.h"
 #include "parallel/run/state_files.h"
 
@@ -102,7 +102,7 @@ class CheckpointSave {
   RunState state_;
   std::filesystem::path folder_;
 
-  RankWork<Progress> work_;
+  ProgressWork<Progress> work_;
 };
 
 }  // namespace trireme

@@ -12,12 +12,12 @@ namespace trireme {
 
 /// `Progress`: an enum with kNone and kFailed. One piece of work at a time.
 template <class Progress>
-class RankWork {
+class ProgressWork {
  public:
-  RankWork() = default;
-  ~RankWork() { join(); }
-  RankWork(const RankWork&) = delete;
-  RankWork& operator=(const RankWork&) = delete;
+  ProgressWork() = default;
+  ~ProgressWork() { join(); }
+  ProgressWork(const ProgressWork&) = delete;
+  ProgressWork& operator=(const ProgressWork&) = delete;
 
   Progress progress() const { return progress_; }
   void set(Progress progress) { progress_ = progress; }
