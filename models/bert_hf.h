@@ -18,7 +18,7 @@ BertConfig bert_from_hf(const HfConfig& config);
 nlohmann::ordered_json bert_hf_config(const BertConfig& config);
 
 /// A BertForMaskedLM of this shape, or a BertForSequenceClassification if it has classes. A repeated token
-/// table must equal the first one. Other heads are left out by name.
+/// table must equal the first one. Tensors of other heads are recognized by name and ignored.
 HfModel bert_to_hf(const BertConfig& config);
 
 }  // namespace trireme

@@ -161,6 +161,7 @@ void share_calls(Cluster& cluster, const std::string& source) {
   }
 }
 
+/// Ignores the keys of former versions.
 void read_framework(Section& section, const std::string& source, ClusterFramework& framework) {
   section.text("name", framework.name);
   std::string attention = framework.attention == AttentionKernel::kFlash ? "flash" : "unfused";
@@ -169,7 +170,10 @@ void read_framework(Section& section, const std::string& source, ClusterFramewor
                 "{}: framework.attention = \"{}\" must be flash or unfused", source, attention);
   framework.attention = attention == "flash" ? AttentionKernel::kFlash : AttentionKernel::kUnfused;
   section.flag("recompute", framework.recompute);
-  section.flag("scattered_messages", framework.scattered_messages);
+  for (const char* former : {"scattered_messages", "gradient_bytes", "elementwise_passes",
+                             "activation_passes", "exposed_exchange", "optimizer_bytes"}) {
+    section.take(former);
+  }
   section.numbers(framework, framework_fields());
 }
 
@@ -233,6 +237,7 @@ Cluster parse_cluster(std::string_view text, const std::string& source) {
   share_calls(cluster, source);
   if (const toml::table* table = file.table("host")) {
     Section section(*table, source, "host");
+    for (const char* former : {"collective_us", "message_us"}) section.take(former);
     section.numbers(cluster.host, host_fields());
     section.check_keys();
   }
@@ -277,10 +282,10 @@ std::string to_toml(const Cluster& cluster) {
   }
   text += "\n[host]\n" + numbers_text(cluster.host, host_fields());
   const ClusterFramework& framework = cluster.framework;
-  text += fmt::format(
-      "\n[framework]\nname = {}\nattention = \"{}\"\nrecompute = {}\nscattered_messages = {}\n{}",
-      quoted(framework.name), framework.attention == AttentionKernel::kFlash ? "flash" : "unfused",
-      framework.recompute, framework.scattered_messages, numbers_text(framework, framework_fields()));
+  text +=
+      fmt::format("\n[framework]\nname = {}\nattention = \"{}\"\nrecompute = {}\n{}", quoted(framework.name),
+                  framework.attention == AttentionKernel::kFlash ? "flash" : "unfused", framework.recompute,
+                  numbers_text(framework, framework_fields()));
   text += "\n[cost]\n" + numbers_text(cluster.cost, cost_fields());
   return text;
 }

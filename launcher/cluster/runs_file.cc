@@ -9,7 +9,6 @@
 #include <sstream>
 
 #include "launcher/config/nearest_name.h"
-#include "parallel/cluster/step_time.h"
 #include "runtime/base/error.h"
 #include "runtime/base/regular_file.h"
 
@@ -122,11 +121,6 @@ void check_names(const Row& row, const TrainingRun& run, const Cluster& cluster)
   TRIREME_CHECK(std::find(precisions.begin(), precisions.end(), run.precision) != precisions.end(),
                 "{}, column precision: unknown \"{}\"; did you mean {}?", row.where(), run.precision,
                 nearest_name(run.precision, precisions));
-  try {
-    predict_step(cluster, run);  // throws for a precision without a peak, and for nodes without a link
-  } catch (const Error& error) {
-    throw Error(error.code(), "{}: {}", row.where(), error.what());
-  }
 }
 
 TrainingRun read_run(const Row& row, const Cluster& cluster, MeasuredSteps steps) {
@@ -146,6 +140,17 @@ TrainingRun read_run(const Row& row, const Cluster& cluster, MeasuredSteps steps
                 run.pipeline, run.chunks, run.layers);
   check_names(row, run, cluster);
   return run;
+}
+
+/// Refuses a run that cannot be priced: a precision without a peak, nodes without a link.
+RunPrice price_run(const Row& row, const TrainingRun& run, const Cluster& cluster) {
+  try {
+    RunPrice price(run, cluster.framework);
+    price.step_ms(cluster);
+    return price;
+  } catch (const Error& error) {
+    throw Error(error.code(), "{}: {}", row.where(), error.what());
+  }
 }
 
 bool next_line(std::istream& lines, std::string& line) {
@@ -168,7 +173,9 @@ RunsFile read_runs(const std::filesystem::path& file, const Cluster& cluster, Ba
     if (line.empty()) continue;
     try {
       const Row row(columns, line, fmt::format("{}:{}", file.string(), number));
-      result.runs.push_back(read_run(row, cluster, steps));
+      const TrainingRun run = read_run(row, cluster, steps);
+      result.prices.push_back(price_run(row, run, cluster));
+      result.runs.push_back(run);
       result.lines.push_back(line);
     } catch (const Error& error) {
       if (bad_rows == BadRows::kRefuse) throw;
@@ -178,6 +185,16 @@ RunsFile read_runs(const std::filesystem::path& file, const Cluster& cluster, Ba
   TRIREME_CHECK(!result.runs.empty(), "{}: no row below the header is a run{}", file.string(),
                 result.skipped.empty() ? "" : "; the first: " + result.skipped.front());
   return result;
+}
+
+std::vector<MeasuredStep> RunsFile::measured() const {
+  std::vector<MeasuredStep> steps;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    steps.push_back(
+        {.predicted_ms = [&price = prices[i]](const Cluster& cluster) { return price.step_ms(cluster); },
+         .step_ms = runs[i].step_ms.value()});
+  }
+  return steps;
 }
 
 std::string to_csv(const RunsFile& file, const std::vector<double>& predicted_ms) {

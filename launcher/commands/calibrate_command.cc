@@ -14,7 +14,6 @@
 #include "launcher/commands/output_file.h"
 #include "launcher/report/prediction_error.h"
 #include "parallel/cluster/calibrate.h"
-#include "parallel/cluster/step_time.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/log.h"
 
@@ -28,11 +27,9 @@ struct CalibrateArguments {
   bool skip_bad = false;
 };
 
-std::vector<double> errors_of(const Cluster& cluster, const std::vector<TrainingRun>& runs) {
+std::vector<double> errors_of(const Cluster& cluster, const std::vector<MeasuredStep>& runs) {
   std::vector<double> errors;
-  for (const TrainingRun& run : runs) {
-    errors.push_back(predict_step(cluster, run).total_s() * 1e3 / *run.step_ms - 1);
-  }
+  for (const MeasuredStep& run : runs) errors.push_back(run.error(cluster));
   return errors;
 }
 
@@ -43,12 +40,13 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
       read_runs(arguments.runs, cluster, arguments.skip_bad ? BadRows::kSkip : BadRows::kRefuse,
                 MeasuredSteps::kNeeded);
   for (const std::string& reason : file.skipped) log_warning(reason + "; skipped");
-  const Cluster fitted = calibrate(cluster, file.runs);
-  const std::vector<double> unseen = cross_validate(cluster, file.runs, arguments.folds, arguments.seed);
+  const std::vector<MeasuredStep> runs = file.measured();
+  const Cluster fitted = calibrate(cluster, runs);
+  const std::vector<double> unseen = cross_validate(cluster, runs, arguments.folds, arguments.seed);
   fmt::print("{} coefficients fitted to {} runs of {}\n", num_coefficients(cluster), file.runs.size(),
              arguments.runs);
-  fmt::print("As described:    {}\n", error_summary(errors_of(cluster, file.runs)));
-  fmt::print("Calibrated:      {}\n", error_summary(errors_of(fitted, file.runs)));
+  fmt::print("As described:    {}\n", error_summary(errors_of(cluster, runs)));
+  fmt::print("Calibrated:      {}\n", error_summary(errors_of(fitted, runs)));
   fmt::print("Cross-validated: {}, {} folds\n{}", error_summary(unseen), arguments.folds,
              error_tables(file.runs, unseen, file.lines));
   write_text_file(arguments.out,

@@ -11,7 +11,6 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/output_file.h"
 #include "launcher/report/prediction_error.h"
-#include "parallel/cluster/step_time.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/log.h"
 
@@ -34,7 +33,7 @@ ExitCode run_predict(const PredictArguments& arguments) {
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < file.runs.size(); ++i) {
     const TrainingRun& run = file.runs[i];
-    predicted_ms.push_back(predict_step(cluster, run).total_s() * 1e3);
+    predicted_ms.push_back(file.prices[i].step_ms(cluster));
     if (!run.step_ms) continue;
     errors.push_back(predicted_ms.back() / *run.step_ms - 1);
     measured.push_back(run);

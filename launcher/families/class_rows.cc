@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-/// Lists enough names to compare by eye; ImageNet's would fill a screen.
+/// Lists at most kShown names, since a list like ImageNet's would fill a screen.
 std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 20;
   const std::size_t shown = std::min(names.size(), kShown);
@@ -22,14 +22,14 @@ std::string list_of(const std::vector<std::string>& names) {
 }
 
 [[noreturn]] void refuse(const ClassNames& weights, const ClassNames& data, const std::string& reason) {
-  throw Error(
-      ErrorCode::kInvalidInput,
-      "the classes of the weights and of the data differ: {}. {} has {}; {} has {}. Give the data the names "
-      "that the weights have, or take the rest of the weights with model.new_head = true",
-      reason, weights.where, list_of(weights.names), data.where, list_of(data.names));
+  throw Error(ErrorCode::kInvalidInput,
+              "the classes of the weights and of the data differ: {}. {} has {}; {} has {}. Rename the "
+              "classes of the "
+              "data, or set model.new_head = true to use only the other weights",
+              reason, weights.where, list_of(weights.names), data.where, list_of(data.names));
 }
 
-/// The row of each label, then the rows without a label.
+/// The row of each label, followed by the rows that no label uses.
 std::vector<std::int64_t> rows_by_label(const ClassNames& weights, const ClassNames& data,
                                         std::int64_t num_rows) {
   std::vector<std::int64_t> rows;
@@ -39,7 +39,7 @@ std::vector<std::int64_t> rows_by_label(const ClassNames& weights, const ClassNa
     if (found == weights.names.end())
       refuse(weights, data, fmt::format("the weights have no class '{}'", name));
     if (std::find(found + 1, weights.names.end(), name) != weights.names.end()) {
-      refuse(weights, data, fmt::format("two classes of the weights are called '{}'", name));
+      refuse(weights, data, fmt::format("two classes of the weights have the name '{}'", name));
     }
     rows.push_back(found - weights.names.begin());
     is_taken[static_cast<std::size_t>(rows.back())] = true;
@@ -54,7 +54,7 @@ std::string describe(const ClassNames& weights, const ClassNames& data, const Cl
                      std::int64_t num_rows) {
   std::string text;
   if (!match.rows.empty()) {
-    text = fmt::format("the rows of the class head are put in the order of {}: {}; {} has {}", data.where,
+    text = fmt::format("the rows of the class head are reordered as in {}: {}; {} has {}", data.where,
                        list_of(data.names), weights.where, list_of(weights.names));
   }
   const auto num_labels = static_cast<std::int64_t>(data.names.size());

@@ -126,7 +126,7 @@ void apply_table(Reading& reading, const toml::table& root, std::string_view sou
     TRIREME_CHECK(keys != nullptr || !is_section(section.str()),
                   "{}: {} is a section: [{}], with keys below it; found {}", where, section.str(),
                   section.str(), describe_node(node));
-    TRIREME_CHECK(keys != nullptr, "{}: {} is outside of any section; {} A key stands below its [section]",
+    TRIREME_CHECK(keys != nullptr, "{}: {} is outside of any section; {} A key must be below its [section]",
                   where, shortened(std::string(section.str())), suggest_key("", section.str()));
     apply_section(reading, section.str(), *keys, source, where);
   }
@@ -134,7 +134,7 @@ void apply_table(Reading& reading, const toml::table& root, std::string_view sou
 
 toml::table parse_toml(std::string_view text, std::string_view source) {
   const int nesting = toml_nesting(text);
-  TRIREME_CHECK(nesting <= kMaxNesting, "{}: nested {} levels deep, and {} are the limit", source, nesting,
+  TRIREME_CHECK(nesting <= kMaxNesting, "{}: nested {} levels deep; the limit is {}", source, nesting,
                 kMaxNesting);
   try {
     return toml::parse(text, source);
@@ -194,7 +194,7 @@ std::string::size_type end_of_section(const std::string& name) {
 void apply_override(Reading& reading, const std::string& text) {
   const std::string readable = as_utf8({text}).front();
   const std::string where = "--set " + shortened(readable);
-  TRIREME_CHECK(readable == text, "{}: is not UTF-8, and could not be read again from a checkpoint", where);
+  TRIREME_CHECK(readable == text, "{}: is not UTF-8, so a checkpoint could not store it", where);
   const auto equals = text.find('=');
   TRIREME_CHECK(equals != std::string::npos, "{}: needs section.key=value", where);
   const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
@@ -226,8 +226,8 @@ void check_effects(const Reading& reading) {
       continue;  // a default value requests nothing
     const std::string remedy =
         scope->refuses_defaults
-            ? fmt::format("take it out, or set {}", scope->decided_by)
-            : fmt::format("take it out (of a job that others use as it is, with --set {}={})", name,
+            ? fmt::format("remove it, or set {}", scope->decided_by)
+            : fmt::format("remove it (or reset a key of a shared job file with --set {}={})", name,
                           to_toml(key.get(JobConfig())));
     throw Error(ErrorCode::kInvalidInput, "{}: {} is for {} and has no effect with {} = {}: {}", where, name,
                 scope->text, scope->decided_by, to_toml(find_key(scope->decided_by).get(reading.config)),
@@ -241,20 +241,20 @@ void take_shape(Reading& reading) {
   JobConfig& config = reading.config;
   const std::string from = std::exchange(config.model.from, "");
   if (from.empty()) return;
-  TRIREME_CHECK(config.model.size.empty(), "model.from = \"{}\" and model.size = \"{}\" both give a shape",
-                from, config.model.size);
+  TRIREME_CHECK(config.model.size.empty(),
+                "model.from = \"{}\" and model.size = \"{}\" both define the shape", from, config.model.size);
   JobConfig shape;
   std::vector<std::string> notes;
   shape.model = model_of_hf_folder(from.substr(kPrefix), &notes);
   if (config.model.init_from.empty())
     std::ranges::for_each(notes, log_warning);  // otherwise the run's log prints them
   TRIREME_CHECK(!reading.given.contains("model.name") || config.model.name == shape.model.name,
-                "model.from = \"{}\" is of model.name = \"{}\", not \"{}\"", from, shape.model.name,
+                "model.from = \"{}\" has model.name = \"{}\", not \"{}\"", from, shape.model.name,
                 config.model.name);
   const JobConfig defaults;
   for (const ConfigKey& key : config_keys()) {
     if (key.section != "model" || key.get(config) != key.get(defaults)) continue;
-    // A key with its default value counts as not given. A task has no default that means so.
+    // A key that has its default value counts as not given, except model.task, whose default is a choice.
     if (key.name != "task" || !reading.given.contains(key.full_name())) key.set(config, key.get(shape));
   }
 }

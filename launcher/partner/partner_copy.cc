@@ -51,24 +51,6 @@ PartnerCopy::PartnerCopy(Engine& engine, PartnerRing ring, std::int64_t chunk_by
   ring_.comm->open_channels(channels_of(ring_.hosts));
 }
 
-// Each rank has one thread, which sets progress_ when it ends.
-void PartnerCopy::run(Progress then, const std::function<void()>& work) {
-  join();
-  thread_ = std::thread([this, then, work] {
-    try {
-      work();
-      progress_ = then;
-    } catch (...) {
-      error_ = std::current_exception();
-      progress_ = Progress::kFailed;
-    }
-  });
-}
-
-void PartnerCopy::join() {
-  if (thread_.joinable()) thread_.join();
-}
-
 void PartnerCopy::prepare(const RunState& state, const std::optional<fs::path>& tokenizer_model) {
   if (engine_.verifier() != nullptr) files_.note();  // never copy unverified state
   header_.files = files_.sizes();
@@ -94,11 +76,10 @@ void PartnerCopy::start(const RunState& state, const std::optional<fs::path>& to
              .step = engine_.steps_done(),
              .rank = comm.rank(),
              .num_ranks = comm.size()};
-  progress_ = Progress::kWriting;
   try {
     run_stage(comm, [&] { prepare(state, tokenizer_model); });
   } catch (const AgreedError&) {
-    error_ = std::current_exception();
+    work_.fail(std::current_exception());
     give_up();
     return;
   }
@@ -114,7 +95,7 @@ void PartnerCopy::start(const RunState& state, const std::optional<fs::path>& to
     one.header.rank = rank;
     count_chunks(one.bytes);
   }
-  run(Progress::kReady, [this] { write(); });
+  work_.run(Progress::kWriting, Progress::kReady, [this] { write(); });
 }
 
 // Runs on the thread. Reserves all space first, so that a lack of space is detected before anything is sent.
@@ -139,8 +120,7 @@ void PartnerCopy::send_next() {
   for (Work& work : posted_) work.wait();
   posted_.clear();
   if (next_chunk_ == num_chunks_) {
-    progress_ = Progress::kChecking;
-    run(Progress::kInPlace, [this] { put_in_place(); });
+    work_.run(Progress::kChecking, Progress::kInPlace, [this] { put_in_place(); });
     return;
   }
   const std::int64_t first = next_chunk_++ * chunk_bytes_;
@@ -175,16 +155,15 @@ std::optional<PartnerCopy::Copied> PartnerCopy::advance(std::span<const Progress
   };
   if (std::ranges::find(ranks, Progress::kFailed) != ranks.end()) {
     give_up();
-  } else if (all(Progress::kReady) || progress_ == Progress::kSending) {
-    progress_ = Progress::kSending;
+  } else if (all(Progress::kReady) || progress() == Progress::kSending) {
+    work_.set(Progress::kSending);
     send_next();
   } else if (all(Progress::kInPlace)) {
-    progress_ = Progress::kClearing;
-    run(Progress::kCleared, [this] {
+    work_.run(Progress::kClearing, Progress::kCleared, [this] {
       if (ring_.is_first_of_host()) ring_.folder.keep_only(header_.save);
     });
   } else if (all(Progress::kCleared)) {
-    join();
+    work_.join();
     const Copied done = copied();
     clear();
     has_warned_ = false;
@@ -195,9 +174,8 @@ std::optional<PartnerCopy::Copied> PartnerCopy::advance(std::span<const Progress
 
 std::optional<PartnerCopy::Copied> PartnerCopy::finish() {
   while (is_active()) {
-    join();
-    const Progress mine = progress_;
-    if (const auto done = advance(ring_.comm->all_gather_value(mine))) return done;
+    work_.join();
+    if (const auto done = advance(ring_.comm->all_gather_value(progress()))) return done;
   }
   return std::nullopt;
 }
@@ -206,12 +184,9 @@ std::optional<PartnerCopy::Copied> PartnerCopy::finish() {
 void PartnerCopy::give_up() {
   for (Work& work : posted_) work.wait();
   posted_.clear();
-  join();
   const std::int64_t step = header_.step;
   try {
-    run_stage(*ring_.comm, [this] {
-      if (error_) std::rethrow_exception(error_);
-    });
+    run_stage(*ring_.comm, [this] { work_.rethrow(); });
   } catch (const AgreedError& error) {
     if (ring_.comm->rank() == 0 && !has_warned_)
       log_warning(fmt::format(
@@ -234,7 +209,7 @@ PartnerCopy::Copied PartnerCopy::copied() const {
 }
 
 void PartnerCopy::discard() noexcept {
-  join();
+  work_.join();
   if (!is_active()) return;
   posted_.clear();
   std::error_code ignored;
@@ -249,8 +224,7 @@ void PartnerCopy::clear() {
   writer_.reset();
   own_ = {};
   incoming_.clear();
-  error_ = nullptr;
-  progress_ = Progress::kNone;
+  work_.reset();
 }
 
 }  // namespace trireme

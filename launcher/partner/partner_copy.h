@@ -10,21 +10,18 @@
 // memory, discards only this copy and causes a warning.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <exception>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "launcher/host/progress_work.h"
 #include "launcher/partner/partner_folder.h"
 #include "launcher/partner/partner_places.h"
 #include "launcher/state/run_state.h"
-#include "parallel/run/snapshot_files.h"
+#include "parallel/run/state_files.h"
 
 namespace trireme {
 
@@ -71,7 +68,7 @@ class PartnerCopy {
   /// Copies the snapshot that was just taken. The next snapshot must wait until this rank is at kReady, or
   /// the copy has finished. No other copy may be active. Only rank 0 reads the arguments. Collective.
   void start(const RunState& state, const std::optional<std::filesystem::path>& tokenizer_model);
-  Progress progress() const { return progress_; }
+  Progress progress() const { return work_.progress(); }
   /// Continues the copy as far as `ranks` permits: the progress of every rank, equal on all ranks. If a rank
   /// failed, the call is collective and logs a warning.
   std::optional<Copied> advance(std::span<const Progress> ranks);
@@ -87,8 +84,6 @@ class PartnerCopy {
     Tensor memory;  // memory of its file
   };
 
-  void run(Progress then, const std::function<void()>& work);
-  void join();
   void prepare(const RunState& state, const std::optional<std::filesystem::path>& tokenizer_model);
   void write();
   void send_next();
@@ -102,7 +97,7 @@ class PartnerCopy {
   const PartnerPlaces places_;
   const std::int64_t chunk_bytes_;
   const std::string mark_;  // unique to rank 0's process
-  SnapshotFiles files_;
+  StateFiles files_;
   std::int64_t num_saves_ = 0;
   bool has_warned_ = false;  // about the last copy
 
@@ -116,9 +111,7 @@ class PartnerCopy {
   std::vector<Work> posted_;
   std::chrono::steady_clock::time_point began_;
 
-  std::atomic<Progress> progress_ = Progress::kNone;
-  std::exception_ptr error_;  // of the thread; read after it has ended
-  std::thread thread_;
+  ProgressWork<Progress> work_;
 };
 
 }  // namespace trireme

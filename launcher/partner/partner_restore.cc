@@ -1,17 +1,14 @@
 #include "launcher/partner/partner_restore.h"
 
-#include <fcntl.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "launcher/host/agreement.h"
 #include "launcher/host/machine.h"
 #include "launcher/partner/borrowed_tensor.h"
 #include "runtime/base/log.h"
+#include "runtime/checkpoint/safetensors_parts.h"
 #include "runtime/checkpoint/writer_mark.h"
 
 namespace trireme {
@@ -21,24 +18,6 @@ namespace fs = std::filesystem;
 using SortedJson = nlohmann::json;
 
 constexpr int kRestoreTag = 1;  // used only by this module
-
-// Writes into a file of sufficient size.
-void write_at(const fs::path& path, std::span<const ShardPiece> pieces) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  int error = fd < 0 ? errno : 0;
-  for (const ShardPiece& piece : pieces) {
-    for (std::uint64_t done = 0; error == 0 && done < piece.place.bytes;) {
-      const ssize_t count = ::pwrite(fd, piece.data + done, piece.place.bytes - done,
-                                     static_cast<off_t>(piece.place.offset + done));
-      if (count < 0 && errno != EINTR) error = errno;
-      if (count > 0) done += static_cast<std::uint64_t>(count);
-    }
-  }
-  if (fd >= 0) ::close(fd);
-  if (error != 0)
-    throw Error(ErrorCode::kRuntime, "cannot write {}: {}", path.string(), std::strerror(error))
-        .about({.file = path.string(), .system_error = error});
-}
 
 }  // namespace
 
@@ -249,12 +228,13 @@ bool PartnerRestore::local_is_missing(const Saved& saved, int shard) const {
 }
 
 void PartnerRestore::copy_shard(const Saved& saved, const ShardReader& shard) {
-  std::map<std::uint64_t, std::vector<ShardPiece>> by_file;
+  std::map<std::uint64_t, FilePart> files;
   for (const ShardPiece& piece : shard.pieces()) {
-    by_file[piece.place.file].push_back(piece);
+    const auto [file, is_new] =
+        files.try_emplace(piece.place.file, folder_ / saved.header.files.at(piece.place.file).name);
+    file->second.write(piece.place.offset, {piece.data, static_cast<std::size_t>(piece.place.bytes)});
     copied_bytes_ += piece.place.bytes;
   }
-  for (const auto& [file, pieces] : by_file) write_at(folder_ / saved.header.files.at(file).name, pieces);
 }
 
 // All ranks process shards and hosts in the same order, so that sends match receives. A failure on one side

@@ -38,8 +38,7 @@ std::vector<std::string> check_same_model(const ModelSection& model, const std::
   const nlohmann::ordered_json there = format.config(theirs), here = format.config(model);
   for (const auto& [key, value] : here.items()) {
     TRIREME_CHECK(there.at(key) == value,
-                  "{} makes a model whose {} is {}, and that of this job is {}: model.from = \"hf:{}\" takes "
-                  "the shape from there",
+                  "{}: {} is {}, but the job has {}: use the shape of the folder with model.from = \"hf:{}\"",
                   path, key, there.at(key).dump(), value.dump(), folder.string());
   }
   return notes;
@@ -83,7 +82,7 @@ std::vector<std::string> names_in(const SafetensorsReader& file) {
   try {
     return nlohmann::json::parse(found->second).get<std::vector<std::string>>();
   } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorCode::kInvalidInput, "{}: {} in its header is no list of names", file.path().string(),
+    throw Error(ErrorCode::kInvalidInput, "{}: {} in its header is not a list of names", file.path().string(),
                 kClassNamesMetadata);
   }
 }
@@ -101,25 +100,25 @@ InitialWeights open_file(const ModelSection& model, const std::filesystem::path&
       std::ranges::any_of(weights->file().tensors(), is_adapter_name, &SafetensorsTensor::name);
   TRIREME_CHECK(
       model.has_adapters() || !has_adapters,
-      "{} has low-rank adapters, and the job has none: give it the train.lora of the run that made them, or "
-      "take the merged model of `trireme export RUN --out FILE`",
+      "{} has low-rank adapters, but the job has none: set train.lora as in the run that wrote them, or "
+      "use the merged model of `trireme export RUN --out FILE`",
       weights->place());
   InitialWeights initial{.source = nullptr, .class_names = names_in(weights->file()), .notes = {}};
   initial.source = has_adapters ? std::move(weights) : with_new_adapters(model, std::move(weights));
   return initial;
 }
 
-/// Alpha is in no tensor, and another value would make the same adapters another model.
+/// No tensor contains alpha, but with another alpha the same adapters give another model.
 void check_adapter_scale(const ModelSection& model, const Checkpoint& checkpoint) {
   const ModelSection there = read_run_state(checkpoint).config.model;
   TRIREME_CHECK(
       !there.has_adapters() || there.lora_alpha == model.lora_alpha,
-      "{} was trained with train.lora.alpha = {}, and this job has {}, which makes another model of "
-      "its adapters: set it to {}, or start from `trireme export`, which merges them",
+      "{} was trained with train.lora.alpha = {}, but this job has {}, with which its adapters give another "
+      "model: set it to {}, or use the merged model of `trireme export`",
       checkpoint.folder.string(), there.lora_alpha, model.lora_alpha, there.lora_alpha);
 }
 
-/// `file`: the model's, or its averages'.
+/// `file`: model.safetensors or averages.safetensors.
 InitialWeights open_own_checkpoint(const ModelSection& model, const Checkpoint& checkpoint,
                                    const std::filesystem::path& file, const NewHead& new_head) {
   if (model.has_adapters()) check_adapter_scale(model, checkpoint);
@@ -138,8 +137,8 @@ InitialWeights open_hf_folder(const ModelSection& model, const std::filesystem::
     const std::string saved = config.architecture();
     TRIREME_CHECK(
         saved.empty() || saved == family.hf->classifier,
-        "{}: architectures is [\"{}\"], whose classifier is not that of {}: model.new_head = true takes "
-        "the rest of the weights",
+        "{}: architectures is [\"{}\"], whose classifier differs from {}: set model.new_head = true to use "
+        "only the other weights",
         config.path().string(), saved, family.hf->classifier);
     initial.class_names = read_labels(config).names;
   }
@@ -173,8 +172,8 @@ void match_class_head(InitialWeights& initial, const ModelSection& model, const 
     return;
   }
   if (initial.class_names.empty() && !data.names.empty()) {
-    initial.notes.push_back(fmt::format(
-        "{} has no names of its classes: those of {} are taken by their order", model.init_from, data.where));
+    initial.notes.push_back(fmt::format("{} has no class names: classes are matched with {} by their order",
+                                        model.init_from, data.where));
   }
   ClassMatch match =
       match_classes({.where = model.init_from, .names = std::move(initial.class_names)}, data, model.classes);
@@ -202,14 +201,13 @@ InitialWeights open_initial_weights(const ModelSection& model, const ClassNames&
 
 std::string describe_remedy(const ModelSection& model, const TensorMismatch& mismatch) {
   if (is_adapter_name(mismatch.tensor())) {
-    return "give train.lora the rank and targets of the run that made these adapters, or take the merged "
-           "model of "
-           "`trireme export RUN --out FILE`, which gets new ones";
+    return "set rank and targets of train.lora as in the run that wrote these adapters, or use the merged "
+           "model of `trireme export RUN --out FILE` with new adapters";
   }
   const std::string_view head = family_of(model).class_head;
   if (head.empty() || !mismatch.tensor().starts_with(head)) return "";
-  if (counts_classes(model)) return "model.new_head = true draws the layer of classes anew";
-  return fmt::format("the head of model.task = \"{}\" is not drawn anew: take weights of that task",
+  if (counts_classes(model)) return "set model.new_head = true to initialize the classification layer";
+  return fmt::format("the head of model.task = \"{}\" cannot be initialized: use weights of that task",
                      to_word(model.task));
 }
 

@@ -1,32 +1,13 @@
 #include "launcher/state/run_checkpoint.h"
 
-#include <nlohmann/json.hpp>
-
-#include "launcher/state/state_verification.h"
 #include "parallel/run/checkpoint_state.h"
-#include "parallel/watch/watchdog.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/data/tokenizer.h"
 
 namespace trireme {
-namespace {
 
 namespace fs = std::filesystem;
-using SortedJson = nlohmann::json;
-
-fs::path write_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
-                          const std::optional<fs::path>& tokenizer_model) {
-  PendingCheckpoint pending = store.begin(engine.steps_done());
-  for (CheckpointFile& file : save_state(engine, pending.folder())) pending.add_file(std::move(file));
-  if (tokenizer_model) copy_tokenizer(*tokenizer_model, state, pending.folder());
-  check_messages_of_save(engine);
-  const Watchdog::Scope watch(engine.communicator().status().get(),
-                              "the syncing of " + pending.folder().string());
-  return commit_checkpoint(store, pending, state);
-}
-
-}  // namespace
 
 void check_averages(const Checkpoint& checkpoint) {
   TRIREME_CHECK(fs::exists(checkpoint.folder / kAveragesFile),
@@ -34,29 +15,9 @@ void check_averages(const Checkpoint& checkpoint) {
                 checkpoint.folder.string());
 }
 
-fs::path save_checkpoint(CheckpointStore& store, const Engine& engine, const RunState& state,
-                         const std::optional<fs::path>& tokenizer_model) {
-  fs::path folder;
-  if (engine.communicator().rank() == 0) {
-    folder = write_checkpoint(store, engine, state, tokenizer_model);
-  } else {
-    save_state(engine, {});
-    check_messages_of_save(engine);
-  }
-  // All ranks wait for a slow file system here, not in an evaluation with a shorter limit.
-  engine.communicator().barrier();
-  return folder;
-}
-
 void copy_tokenizer(const fs::path& model, const RunState& state, const fs::path& folder) {
   const std::string bytes = read_checked_tokenizer(model, state.data.tokenizer);
   write_text_file(folder / tokenizer_file(state.data.tokenizer.kind), bytes);
-}
-
-fs::path commit_checkpoint(CheckpointStore& store, PendingCheckpoint& pending, const RunState& state) {
-  fs::path folder = pending.commit(to_content(state));
-  if (state.config.checkpoint.keep > 0) store.prune(state.config.checkpoint.keep, Verify::kSizes);
-  return folder;
 }
 
 void note_evaluation(const fs::path& folder, double eval_loss) {

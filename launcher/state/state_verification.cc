@@ -2,7 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,7 +19,7 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
   return fmt::format("{}", fmt::join(names, found.is_certain ? " and " : " or "));
 }
 
-[[noreturn]] void throw_changed_messages(const Engine& engine, const std::string& when) {
+[[noreturn]] void throw_changed_messages(const Engine& engine, std::int64_t step) {
   Communicator& world = engine.communicator();
   const auto hosts = world.all_gather_strings(host_name());
   const auto name = [&](int rank) {
@@ -32,10 +31,11 @@ std::string name_ranks(const Corruption& found, const std::vector<std::string>& 
   const int first = broken.empty() ? -1 : broken.front().from;
   throw AgreedError(
       Error(ErrorCode::kRuntime,
-            fmt::format("silent corruption: {} messages arrived changed {}; all earlier ones were correct. A "
+            fmt::format("silent corruption: after the end of step {} messages arrived changed {}; all "
+                        "earlier ones were correct. A "
                         "bit flipped on one of the two hosts or between them: check the hosts. No checkpoint "
                         "contains the change: resume from the newest one",
-                        when, fmt::join(paths, " and ")))
+                        step, fmt::join(paths, " and ")))
           .about({.rank = first}));
 }
 
@@ -60,7 +60,7 @@ void StateVerification::judge(std::int64_t step, std::span<const StateCheck> che
   // Report changed messages first, as they may have caused the changed state.
   std::uint64_t messages = 0;
   for (const StateCheck& check : checks) messages += check.messages;
-  if (messages != 0) throw_changed_messages(engine_, fmt::format("after the end of step {}", messages_step_));
+  if (messages != 0) throw_changed_messages(engine_, messages_step_);
   messages_step_ = step;
   const auto found = find_corruption(engine_.groups().mesh, checks);
   if (!found) {
@@ -79,13 +79,6 @@ void StateVerification::judge(std::int64_t step, std::span<const StateCheck> che
                       "ranks: check the host. No checkpoint contains the change: resume from the newest one",
                       step, name_ranks(*found, hosts), where, verified_step_))
           .about({.rank = found->ranks.front(), .block = block}));
-}
-
-void check_messages_of_save(const Engine& engine) {
-  if (engine.verifier() == nullptr || message_sums(engine.communicator()) == nullptr) return;
-  const auto differences = engine.communicator().all_gather_value(engine.verifier()->messages());
-  if (std::reduce(differences.begin(), differences.end()) == 0) return;
-  throw_changed_messages(engine, fmt::format("in the checkpoint of step {}", engine.steps_done()));
 }
 
 void StateVerification::verify_now() {

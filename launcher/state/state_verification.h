@@ -32,8 +32,4 @@ class StateVerification {
   std::int64_t messages_step_;  // last step whose messages were all verified
 };
 
-/// Call after the state was gathered for a checkpoint, before it is committed. Throws AgreedError if a
-/// message arrived changed; does nothing if messages have no checksums. Collective.
-void check_messages_of_save(const Engine& engine);
-
 }  // namespace trireme

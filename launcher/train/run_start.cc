@@ -413,9 +413,7 @@ TrainingRun start_run(RunOptions options) {
     run_stage(comm, [&] { claim_output(run); });
     claim_partner_folder(run);
     if (run.options.records != nullptr) note_start(comm, *run.options.records);
-    const CheckpointSection& checkpoint = run.options.config.checkpoint;
-    if (checkpoint.background || (checkpoint.every > 0 && num_hosts(comm.hosts()) > 1))
-      check_shared_output(comm, run.out.root, checkpoint);
+    if (comm.size() > 1) check_shared_output(comm, run.out.root);
   }
   {
     const Watchdog::Scope watch = run.watched("the measurement of products");

@@ -8,8 +8,7 @@
 
 namespace trireme {
 
-void check_shared_output(Communicator& comm, const std::filesystem::path& root,
-                         const CheckpointSection& section) {
+void check_shared_output(Communicator& comm, const std::filesystem::path& root) {
   const bool is_first = comm.rank() == 0;
   // The name is new to every host, because network file systems cache the absence of a name.
   const std::string name = text_of_rank(comm, 0, is_first ? ".seen-" + writer_mark() : "");
@@ -17,17 +16,12 @@ void check_shared_output(Communicator& comm, const std::filesystem::path& root,
   run_stage(comm, [&] {
     if (is_first) write_text_file(mark, "written by a job to test which hosts see this folder\n");
   });
-  // Placeholders: host, folder.
-  const std::string why =
-      section.background
-          ? "checkpoint.background = true, but host {} does not see what rank 0 writes into {}, where every "
-            "rank writes its part of a checkpoint; put the output folder on a file system that all hosts "
-            "share, or set checkpoint.background = false"
-          : "checkpoint.every is above 0, but host {} does not see what rank 0 writes into {}: its ranks "
-            "could not resume from a checkpoint; put the output folder on a file system that all hosts "
-            "share, or set checkpoint.every = 0 for a job that cannot resume";
   const auto look = [&] {
-    TRIREME_CHECK(exists(mark), "{}", fmt::format(fmt::runtime(why), host_name(), root.string()));
+    TRIREME_CHECK(
+        exists(mark),
+        "host {} does not see what rank 0 writes into {}: every rank writes its part of a checkpoint "
+        "there, and reads checkpoints; put the output folder on a file system that all hosts share",
+        host_name(), root.string());
   };
   try {
     run_stage(comm, look);

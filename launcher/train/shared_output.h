@@ -3,15 +3,12 @@
 
 #include <filesystem>
 
-#include "launcher/config/config.h"
 #include "parallel/comm/communicator.h"
 
 namespace trireme {
 
-/// Collective, before the first step. All ranks write a background checkpoint, and all ranks read any
-/// checkpoint on resume. Throws AgreedError naming the ranks and hosts that do not see rank 0's files in
-/// `root`.
-void check_shared_output(Communicator& comm, const std::filesystem::path& root,
-                         const CheckpointSection& section);
+/// Collective, before the first step. All ranks write and read checkpoints. Throws AgreedError naming the
+/// ranks and hosts that do not see rank 0's files in `root`.
+void check_shared_output(Communicator& comm, const std::filesystem::path& root);
 
 }  // namespace trireme

@@ -40,8 +40,7 @@ Trainer::Trainer(TrainingRun run, const StopRequest& stop)
       checkpoint_limit_(learner(run_), Watchdog::Part::kCheckpoint, kCheckpointRule),
       spikes_(run_.options.config.train.on_spike, run_.comm(), run_.out.rollbacks(),
               run_.resumed.spikes.value_or(SpikeState{})),
-      background_(run_.options.config.checkpoint.background ? std::make_unique<BackgroundSave>(*run_.engine)
-                                                            : nullptr),
+      checkpoint_(*run_.engine),
       partner_(run_.partner ? std::make_unique<PartnerCopy>(*run_.engine, run_.partner->ring) : nullptr) {}
 
 ExitCode Trainer::run() {
@@ -108,7 +107,7 @@ void Trainer::look_at_output() {
 }
 
 void Trainer::leave_output() {
-  if (background_) background_->discard();
+  checkpoint_.discard();
   read_results(0);
   // Also if it was saved before: that checkpoint may be lost with the folder.
   save(Evaluation::kNone, Saving::kAtOnce);
@@ -199,7 +198,7 @@ void Trainer::evaluate() {
   if (!run_.is_first()) return;
   const std::int64_t step = run_.engine->steps_done();
   run_.log->eval(step, metrics, ms_since(start) / 1e3);
-  if (background_ && background_->is_of(step)) return background_->note_evaluation(metrics.loss);
+  if (checkpoint_.is_of(step)) return checkpoint_.note_evaluation(metrics.loss);
   if (run_.last_saved_step == step) note_evaluation(run_.store.folder_of(step), metrics.loss);
 }
 
@@ -228,23 +227,35 @@ void Trainer::save(Evaluation evaluation, Saving saving) {
   RunState state = state_to_save(run_, evaluation == Evaluation::kToCome);
   state.spikes = spikes_.state();
   const auto model = tokenizer_model(run_);
-  if (background_ && saving == Saving::kAsTheJobSays) {
-    background_->start(run_.store, state, model, start);
+  const bool in_background = run_.options.config.checkpoint.background;
+  const CheckpointSave::Job job{
+      .store = run_.store, .state = state, .tokenizer_model = model, .began = start};
+  if (in_background && saving == Saving::kAsTheJobSays) {
+    checkpoint_.start(job);
     if (partner_) partner_->start(state, model);
     checkpoint_s_ += ms_since(start) / 1e3;
     return;
   }
   copy_to_partner(state, saving);
   const auto write_start = Clock::now();
-  const auto folder = [&] {
+  const auto saved = [&] {
     // With background saves, too few foreground saves are seen to learn from.
-    const auto tight = checkpoint_limit_.scope(background_ ? PartLimit::Held::kNo : PartLimit::Held::kYes);
-    return save_checkpoint(run_.store, *run_.engine, state, model);
+    const auto tight = checkpoint_limit_.scope(in_background ? PartLimit::Held::kNo : PartLimit::Held::kYes);
+    return save_at_once(job);
   }();
   checkpoint_limit_.add(ms_since(write_start) / 1e3);
-  const double seconds = ms_since(start) / 1e3;
-  checkpoint_s_ += seconds;
-  note_saved({.step = run_.engine->steps_done(), .folder = folder, .stall_s = seconds, .seconds = seconds});
+  checkpoint_s_ += saved.seconds;
+  note_saved(saved);
+}
+
+CheckpointSave::Saved Trainer::save_at_once(const CheckpointSave::Job& job) {
+  try {
+    return checkpoint_.save(job);
+  } catch (const AgreedError& error) {
+    const auto loss = run_.watch && !lost_ ? run_.watch->look() : lost_;
+    const std::string cause = text_of_rank(run_.comm(), 0, loss ? loss->what : "");
+    throw cause.empty() ? error : AgreedError(error.saying(fmt::format("{}: {}", cause, error.what())));
+  }
 }
 
 // Runs before the save to the file system, which may be why the run stops. A finished run needs no copy.
@@ -263,7 +274,7 @@ void Trainer::note_copied(const PartnerCopy::Copied& copied) {
                   copied.step, format_bytes(copied.bytes), copied.seconds));
 }
 
-void Trainer::note_saved(const BackgroundSave::Saved& saved) {
+void Trainer::note_saved(const CheckpointSave::Saved& saved) {
   run_.last_saved_step = saved.step;
   time_limit_.saved(TimeLimit::Seconds(saved.seconds));
   if (run_.log) run_.log->checkpoint(saved.folder, saved.step, saved.stall_s);
@@ -274,9 +285,8 @@ void Trainer::wait_for_save() {
     const Watchdog::Scope watch = run_.watched("the copying of a checkpoint to the memory of partners");
     if (const auto copied = partner_->finish()) note_copied(*copied);
   }
-  if (!background_) return;
   const Watchdog::Scope watch = run_.watched("the writing of a checkpoint in the background");
-  if (const auto saved = background_->finish()) note_saved(*saved);
+  if (const auto saved = checkpoint_.finish()) note_saved(*saved);
 }
 
 void Trainer::wait_for_save_at_failure() {

@@ -27,7 +27,7 @@
 #include "launcher/observe/rank_memory.h"
 #include "launcher/partner/partner_copy.h"
 #include "launcher/state/state_verification.h"
-#include "launcher/train/background_save.h"
+#include "launcher/train/checkpoint_save.h"
 #include "launcher/train/learned_limit.h"
 #include "launcher/train/run_start.h"
 #include "launcher/train/spike_watch.h"
@@ -56,7 +56,7 @@ class Trainer {
     std::int32_t clipped = 0;  // StepResult's, from one rank of each stage
     double busy_ms = 0;        // StepPhases::busy_s
     StateCheck check;
-    BackgroundSave::Progress saving = BackgroundSave::Progress::kNone;
+    CheckpointSave::Progress saving = CheckpointSave::Progress::kNone;
     PartnerCopy::Progress copying = PartnerCopy::Progress::kNone;
   };
   /// Combined over all ranks.
@@ -91,12 +91,14 @@ class Trainer {
   enum class Evaluation : std::uint8_t { kNone, kToCome };
   enum class Saving : std::uint8_t { kAtOnce, kAsTheJobSays };
   void save(Evaluation evaluation, Saving saving);  // collective
+  /// Throws AgreedError; a failed write to a lost folder has the loss as its cause. Collective.
+  CheckpointSave::Saved save_at_once(const CheckpointSave::Job& job);
   /// Copies into the memory of hosts; waits if the checkpoint does. Collective.
   void copy_to_partner(const RunState& state, Saving saving);
   // Collective; for the background checkpoint, and for the partner's copy:
   void wait_for_save();             // until it is complete. Throws AgreedError
   void wait_for_save_at_failure();  // same, but only logs a failure of its own
-  void note_saved(const BackgroundSave::Saved& saved);
+  void note_saved(const CheckpointSave::Saved& saved);
   void note_copied(const PartnerCopy::Copied& copied);
   bool is_to_stop();                 // asked to stop, or on rank 0 the time limit is reached
   void look_at_output();             // rank 0: after a loss, checkpoints go to the fallback folder
@@ -122,8 +124,8 @@ class Trainer {
   PartLimit step_limit_, evaluation_limit_, checkpoint_limit_;
   bool after_trace_ = false;  // the last enqueued step was traced
   SpikeWatch spikes_;
-  std::unique_ptr<BackgroundSave> background_;  // null: checkpoints are written between steps
-  std::unique_ptr<PartnerCopy> partner_;        // null: checkpoint.partner = false
+  CheckpointSave checkpoint_;
+  std::unique_ptr<PartnerCopy> partner_;  // null: checkpoint.partner = false
   bool has_said_copied_ = false;
   struct UnreadStep {
     double lr = 0, enqueue_ms = 0, data_wait_ms = 0;

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 // Implements [Note: one exchange a step].
 Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
   // Read before the folder is checked, so that a failed write to a lost folder is reported as the loss.
-  const auto saving = background_ ? background_->progress() : BackgroundSave::Progress::kNone;
+  const auto saving = checkpoint_.progress();
   const auto copying = partner_ ? partner_->progress() : PartnerCopy::Progress::kNone;
   look_at_output();
   const MemoryStats& memory = mine.memory;
@@ -36,7 +36,7 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
   std::vector<RankMemory> memories;
   std::vector<double> busy_ms;
   std::vector<StateCheck> checks;
-  std::vector<BackgroundSave::Progress> savings;
+  std::vector<CheckpointSave::Progress> savings;
   std::vector<PartnerCopy::Progress> copyings;
   JobReport all;
   standing_ = Standing::kGoesOn;
@@ -55,8 +55,8 @@ Trainer::JobReport Trainer::exchange_reports(const StepResult& mine) {
   all.memory = largest(memories);
   if (mine.phases) all.times = RankTimes(std::move(busy_ms));
   if (mine.step > 0) verification_.judge(mine.step, checks);
-  if (background_ && standing_ != Standing::kOutputLost) {
-    if (const auto saved = background_->advance(savings)) note_saved(*saved);
+  if (standing_ != Standing::kOutputLost) {
+    if (const auto saved = checkpoint_.advance(savings)) note_saved(*saved);
   }
   if (partner_) {
     if (const auto copied = partner_->advance(copyings)) note_copied(*copied);

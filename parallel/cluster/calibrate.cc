@@ -5,7 +5,6 @@
 #include <numeric>
 #include <random>
 
-#include "parallel/cluster/step_time.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -58,7 +57,7 @@ std::vector<Coefficient> coefficients_of(Cluster& cluster) {
 /// Damped Gauss-Newton steps (Levenberg 1944, Marquardt 1963) with weights of the robust loss.
 class Fit {
  public:
-  Fit(const Cluster& cluster, std::span<const TrainingRun> runs, const CalibrationOptions& options)
+  Fit(const Cluster& cluster, std::span<const MeasuredStep> runs, const CalibrationOptions& options)
       : cluster_(cluster), runs_(runs), options_(options), coefficients_(coefficients_of(cluster_)) {}
   Fit(const Fit&) = delete;
 
@@ -109,8 +108,8 @@ class Fit {
     set(x);
     std::vector<double> residuals;
     residuals.reserve(runs_.size());
-    for (const TrainingRun& run : runs_) {
-      residuals.push_back(std::log(predict_step(cluster_, run).total_s() * 1e3 / *run.step_ms));
+    for (const MeasuredStep& run : runs_) {
+      residuals.push_back(std::log(run.predicted_ms(cluster_) / run.step_ms));
     }
     return residuals;
   }
@@ -176,23 +175,23 @@ class Fit {
   }
 
   Cluster cluster_;
-  std::span<const TrainingRun> runs_;
+  std::span<const MeasuredStep> runs_;
   CalibrationOptions options_;
   std::vector<Coefficient> coefficients_;  // point into cluster_
 };
 
 }  // namespace
 
-Cluster calibrate(const Cluster& cluster, std::span<const TrainingRun> runs,
+Cluster calibrate(const Cluster& cluster, std::span<const MeasuredStep> runs,
                   const CalibrationOptions& options) {
   TRIREME_CHECK(!runs.empty(), "there is no run to calibrate with");
-  for (const TrainingRun& run : runs) {
-    TRIREME_CHECK(run.step_ms && *run.step_ms > 0, "a run to calibrate with needs step_ms above 0");
+  for (const MeasuredStep& run : runs) {
+    TRIREME_CHECK(run.step_ms > 0, "a run to calibrate with needs step_ms above 0");
   }
   return Fit(cluster, runs, options).run();
 }
 
-std::vector<double> cross_validate(const Cluster& cluster, std::span<const TrainingRun> runs, int num_folds,
+std::vector<double> cross_validate(const Cluster& cluster, std::span<const MeasuredStep> runs, int num_folds,
                                    std::uint64_t seed, const CalibrationOptions& options) {
   const int num_runs = static_cast<int>(runs.size());
   TRIREME_CHECK(num_folds >= 2 && num_folds <= num_runs,
@@ -204,14 +203,13 @@ std::vector<double> cross_validate(const Cluster& cluster, std::span<const Train
   for (int i = num_runs - 1; i > 0; --i) std::swap(order[i], order[random() % (i + 1)]);
   std::vector<double> errors(num_runs);
   for (int fold = 0; fold < num_folds; ++fold) {
-    std::vector<TrainingRun> others;
+    std::vector<MeasuredStep> others;
     for (int i = 0; i < num_runs; ++i) {
       if (i % num_folds != fold) others.push_back(runs[order[i]]);
     }
     const Cluster fitted = calibrate(cluster, others, options);
     for (int i = fold; i < num_runs; i += num_folds) {
-      const TrainingRun& run = runs[order[i]];
-      errors[order[i]] = predict_step(fitted, run).total_s() * 1e3 / *run.step_ms - 1;
+      errors[order[i]] = runs[order[i]].error(fitted);
     }
   }
   return errors;

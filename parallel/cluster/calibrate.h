@@ -2,13 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 #include "parallel/cluster/cluster.h"
-#include "parallel/cluster/training_run.h"
 
 namespace trireme {
+
+struct MeasuredStep {
+  std::function<double(const Cluster&)> predicted_ms;
+  double step_ms = 0;  // measured
+
+  /// predicted / measured - 1.
+  double error(const Cluster& cluster) const { return predicted_ms(cluster) / step_ms - 1; }
+};
 
 /// [Note: calibration] Coefficients are fitted in their logarithms. The loss is the sum over runs of
 ///     2 (sqrt(1 + (r / scale)^2) - 1),   r = log(predicted / measured),
@@ -21,15 +29,15 @@ struct CalibrationOptions {
   int most_iterations = 40;
 };
 
-/// The cluster with fitted coefficients. Runs must have `step_ms`. Throws Error(kInvalidInput) as
-/// predict_step() does, and if there are no runs.
-Cluster calibrate(const Cluster& cluster, std::span<const TrainingRun> runs,
+/// The cluster with fitted coefficients. Throws Error(kInvalidInput) as the predictions do, and if there are
+/// no runs or a measured step is not above 0.
+Cluster calibrate(const Cluster& cluster, std::span<const MeasuredStep> runs,
                   const CalibrationOptions& options = {});
 
 /// predicted / measured - 1 of each run, predicted by a cluster that was calibrated without it. A seeded
 /// shuffle distributes the runs over `num_folds` folds. Throws Error(kInvalidInput) for fewer runs than
 /// folds, or one fold.
-std::vector<double> cross_validate(const Cluster& cluster, std::span<const TrainingRun> runs, int num_folds,
+std::vector<double> cross_validate(const Cluster& cluster, std::span<const MeasuredStep> runs, int num_folds,
                                    std::uint64_t seed, const CalibrationOptions& options = {});
 
 /// The number of coefficients that calibrate() fits.

@@ -66,9 +66,7 @@ std::span<const ClusterField<ClusterLink>> link_fields() {
 std::span<const ClusterField<ClusterHost>> host_fields() {
   static const ClusterField<ClusterHost> kFields[] = {
       {"launch_us", &ClusterHost::launch_us, 1e-3, kMost, 0.7},
-      {"collective_us", &ClusterHost::collective_us, 1e-3, kMost, 0.7},
       {"backward_factor", &ClusterHost::backward_factor, 0.1, 10, 0.3},
-      {"message_us", &ClusterHost::message_us, 1e-3, kMost, 0.7},
       {"micro_batch_ms", &ClusterHost::micro_batch_ms, 1e-3, kMost, 0.7},
       {"step_ms", &ClusterHost::step_ms, 1e-3, kMost, 0.7},
       {"overlap", &ClusterHost::overlap, 0, 1},
@@ -80,17 +78,12 @@ std::span<const ClusterField<ClusterHost>> host_fields() {
 
 std::span<const ClusterField<ClusterFramework>> framework_fields() {
   static const ClusterField<ClusterFramework> kFields[] = {
-      {"gradient_bytes", &ClusterFramework::gradient_bytes, 1, 8},
-      {"elementwise_passes", &ClusterFramework::elementwise_passes, 0, 1000},
-      {"activation_passes", &ClusterFramework::activation_passes, 0, 1000},
       {"softmax_passes", &ClusterFramework::softmax_passes, 0, 1000},
       {"kernels_per_layer", &ClusterFramework::kernels_per_layer, 0, 1e6},
       {"half_dim", &ClusterFramework::half_dim, 0.1, 1e5, 0.7},
       {"ramp_gflop", &ClusterFramework::ramp_gflop, 1e-6, 1e5, 1.0},
       {"memory_efficiency", &ClusterFramework::memory_efficiency, 0.05, 2, 0.15},
       {"fp8_efficiency", &ClusterFramework::fp8_efficiency, 0.05, 1, 0.2},
-      {"exposed_exchange", &ClusterFramework::exposed_exchange, 1e-3, 100, 0.3},
-      {"optimizer_bytes", &ClusterFramework::optimizer_bytes, 1, 1000, 0.4},
   };
   return kFields;
 }

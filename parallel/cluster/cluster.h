@@ -63,9 +63,7 @@ struct ClusterLink {
 /// The process that drives a device.
 struct ClusterHost {
   double launch_us = 8;          // from one kernel call to the next
-  double collective_us = 50;     // in addition, for each exchange of a layer, times log2 of its ranks
   double backward_factor = 1.5;  // host time of a layer's backward relative to its forward
-  double message_us = 100;       // each send to another pipeline stage
   double micro_batch_ms = 1;
   double step_ms = 10;
   double overlap = 1;        // share of an exchange's time that overlaps computation
@@ -76,27 +74,18 @@ struct ClusterHost {
 /// Attention kernels write scores to memory (unfused), or keep them on chip (flash).
 enum class AttentionKernel { kUnfused, kFlash };
 
-/// Computation and messages of a framework.
+/// Computation of a framework.
 struct ClusterFramework {
   std::string name;
   AttentionKernel attention = AttentionKernel::kFlash;
   /// Default for runs without `recompute`: every layer runs again in backward.
   bool recompute = false;
-  /// Each tensor rank sends one part of a pipeline message.
-  bool scattered_messages = false;
-  double gradient_bytes = 2;        // per element while it is summed and exchanged
-  double elementwise_passes = 14;   // over [B, T, C] per layer, forward: norms, residuals, dropout
-  double activation_passes = 4;     // over [B, T, 4 C] per layer, forward: bias and GELU
   double softmax_passes = 8;        // over [B, heads, T, T] per layer, forward: scale, mask, softmax, dropout
-  double kernels_per_layer = 30;    // launched by the host, forward
+  double kernels_per_layer = 30;    // of a layer, launched by the host, forward
   double half_dim = 150;            // product dim at which half of its rate is lost
   double ramp_gflop = 2;            // overhead of starting and ending a product, as work at full rate
   double memory_efficiency = 0.85;  // share of the device's bandwidth, in passes over tensors
   double fp8_efficiency = 0.75;     // share of fp8's peak, relative to the share of the 16-bit peak
-  /// Time of the gradient exchange that backward does not hide, divided by the time that the links need:
-  /// above 1 if the exchange is slower than the links.
-  double exposed_exchange = 0.7;
-  double optimizer_bytes = 24;  // memory traffic of the update per element
 };
 
 /// Costs besides the devices, and the rates of interruptions. Any currency.

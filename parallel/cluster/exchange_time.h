@@ -9,6 +9,7 @@ namespace trireme {
 struct RankGroup {
   int size = 1;
   int stride = 1;
+  bool operator==(const RankGroup&) const = default;
 };
 
 /// The links of one kind of device.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "parallel/foresee/tensor_choice.h"
+#include "parallel/mesh/hosts.h"
 
 namespace trireme {
 namespace {
@@ -73,12 +74,12 @@ bool is_possible(const PlannedJob& job, int tensor_chunks) {
 /// True if a simpler candidate does the same, or nearly so. `given`: the job's layout.
 bool is_redundant(const PlannedJob& job, const Layout& given, const OpenFields& open) {
   const Layout& layout = job.options.layout;
-  const auto is_chosen = [&](std::string_view field, bool value) { return open.contains(field) && value; };
-  return is_chosen("schedule", layout.pipeline == 1 && layout.schedule != Layout{}.schedule) ||
-         is_chosen("zero", layout.data_ranks(job.num_ranks) == 1 && layout.zero != ZeroStage::kNone) ||
-         is_chosen("recompute", open.contains("recompute_every") && layout.recomputes_segments() &&
-                                    layout.recompute != Recompute::kNone) ||
-         (layout.exchange != given.exchange && !data_ranks_span_hosts(job));
+  if (open.contains("schedule") && layout.pipeline == 1 && layout.schedule != Layout{}.schedule) return true;
+  if (open.contains("zero") && layout.zero != ZeroStage::kNone && layout.data_ranks(job.num_ranks) == 1)
+    return true;
+  const bool recomputes_twice = layout.recomputes_segments() && layout.recompute != Recompute::kNone;
+  if (open.contains("recompute") && open.contains("recompute_every") && recomputes_twice) return true;
+  return layout.exchange != given.exchange && !data_ranks_span_hosts(job);
 }
 
 }  // namespace

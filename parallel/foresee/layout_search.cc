@@ -86,7 +86,7 @@ class LayoutSearcher {
   }
 
  private:
-  /// By ascending bounds. Equal bounds are in the order of the candidates: the simplest comes first.
+  /// Sorts by bound. Equal bounds stay in the order of the candidates: the simplest comes first.
   void list_candidates() {
     candidates_ = layout_candidates(job_, options_.open, options_.varies_micro_batch);
     set_block_bounds(candidates_, job_, cluster_, device_);

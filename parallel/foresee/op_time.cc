@@ -55,11 +55,14 @@ double OpTimes::peak(Arithmetic arithmetic, DType dtype) const {
   return found->second * 1e12;
 }
 
-double OpTimes::described_s(const OpShape& shape) const {
+double OpTimes::memory_s(double bytes) const {
+  return bytes / (device_.memory_gb_s * 1e9 * cluster_.framework.memory_efficiency);
+}
+
+double OpTimes::device_s(const OpShape& shape) const {
+  const double bytes_s = memory_s(shape.cost.bytes);
+  if (shape.cost.operations == 0) return bytes_s;
   const ClusterFramework& framework = cluster_.framework;
-  const double bytes_s = shape.cost.bytes / (device_.memory_gb_s * 1e9 * framework.memory_efficiency);
-  const double launch_s = cluster_.host.launch_us * 1e-6;
-  if (shape.cost.operations == 0) return launch_s + bytes_s;
   const double rate = peak(shape.cost.arithmetic, shape.dtype);
   double efficiency = device_.attention_efficiency;
   if (shape.k > 0) {
@@ -67,7 +70,11 @@ double OpTimes::described_s(const OpShape& shape) const {
     efficiency = device_.matmul_efficiency * share(shape.m) * share(shape.n) * share(shape.k);
   }
   const double ramp_s = framework.ramp_gflop * 1e9 / rate;
-  return launch_s + std::max(bytes_s, shape.cost.operations / (rate * efficiency) + ramp_s);
+  return std::max(bytes_s, shape.cost.operations / (rate * efficiency) + ramp_s);
+}
+
+double OpTimes::described_s(const OpShape& shape) const {
+  return cluster_.host.launch_us * 1e-6 + device_s(shape);
 }
 
 double OpTimes::seconds(const OpShape& shape) const {

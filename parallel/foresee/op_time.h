@@ -17,6 +17,7 @@ struct OpShape {
   double m = 0, n = 0, k = 0;  // product [m, k] x [k, n]; else 0
   bool transpose_a = false, transpose_b = false;
   bool activates = false;  // in the product's epilogue
+  bool operator==(const OpShape&) const = default;
 };
 
 template <class Args>
@@ -44,6 +45,11 @@ OpShape shape_of(Args args) {
 /// "matmul bf16 NT", "gelu fp32": calls of one kernel, which differ only in size.
 std::string kernel_of(const OpShape& shape);
 
+/// [Note: rate of a product] A product of [m, k] and [k, n] takes
+///     2 m n k / (peak * efficiency * s(m) s(n) s(k)) + ramp / peak,   s(x) = x / (x + half_dim):
+/// Small dims leave parts of a tile, or of the chip, without work, and every product has the cost of starting
+/// and ending once.
+///
 /// [Note: time of an operator] The longer of the time for its operations, as in [Note: rate of a product],
 /// and of the time for its bytes at the memory's rate, after a launch. If calls of the same kernel were
 /// measured, this is multiplied by their ratio of measured to computed time: the mean of the logarithms,
@@ -55,6 +61,10 @@ class OpTimes {
 
   /// Throws Error(kInvalidInput) for a product of a dtype without a peak.
   double seconds(const OpShape& shape) const;
+  /// The same without launch and without measured calls.
+  double device_s(const OpShape& shape) const;
+  /// A pass that moves `bytes` of the device's memory.
+  double memory_s(double bytes) const;
   /// FLOP/s of products.
   double peak(Arithmetic arithmetic, DType dtype) const;
 

@@ -47,11 +47,6 @@ class DataAxis {
     const int shard = is_hierarchical() ? in_host_->rank() * num_hosts() + over_hosts_->rank() : rank();
     return {size(), shard};
   }
-  /// The rank of the axis that owns a piece: the inverse of sharding().
-  int rank_of_piece(int piece) const {
-    if (!is_hierarchical()) return piece;
-    return piece % num_hosts() * ranks_per_host() + piece / num_hosts();
-  }
   /// The part of `whole` that over_hosts() owns, 1/R; with one level, all of it.
   Tensor part_of_place(const Tensor& whole) const {
     const std::int64_t part = whole.num_elems() / ranks_per_host();

@@ -1,9 +1,9 @@
 // The buffer through which state moves between two steps.
 //
-// [Note: staging] Saving a checkpoint and exchanging averages copy state through a buffer that fits into what
-// the memory limit leaves. A step holds activations and losses beside the state, so if a step fits, the
-// smallest buffer fits too. A step alone therefore determines how much memory a run needs, and a job that
-// gets exactly its predicted peak can save and evaluate.
+// [Note: staging] An exchange of averages copies state through a buffer that fits into what the memory limit
+// leaves. A step holds activations and losses beside the state, so if a step fits, the smallest buffer fits
+// too. A step alone therefore determines how much memory a run needs, and a job that gets exactly its
+// predicted peak can evaluate. Saving a checkpoint needs no such buffer.
 #pragma once
 
 #include <algorithm>

@@ -83,7 +83,6 @@ void StatisticStore::add(Entry entry, float momentum, int stage) {
   TRIREME_CHECK(std::ranges::find(entries_, entry.name, &Entry::name) == entries_.end(),
                 "two statistics are called '{}'", entry.name);
   entry.offset = num_elems_;
-  entry.stage = stage;
   num_elems_ += round_up(entry.shape.num_elems(), kAlignElems);
   if (pieces_.empty() || pieces_.back().stage != stage) {
     pieces_.push_back({.stage = stage, .first = entry.offset});

@@ -52,7 +52,6 @@ class StatisticStore {
     Shape shape;
     std::int64_t offset = 0;     // in whole()
     std::int64_t owned_at = -1;  // in values(); -1: another stage owns it
-    int stage = 0;
     StatisticRule rule = StatisticRule::kAverage;
   };
   /// Statistics of all blocks and stages, in order.

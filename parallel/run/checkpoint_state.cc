@@ -2,75 +2,34 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <functional>
 #include <optional>
 #include <ranges>
 #include <span>
 
 #include "parallel/run/saved_tensors.h"
-#include "parallel/run/state_gather.h"
-#include "parallel/watch/watchdog.h"
+#include "parallel/run/state_files.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/safetensors_source.h"
 
 namespace trireme {
 namespace {
 
-// Number of elements of a tensor that are gathered and written at once.
-constexpr std::int64_t kWrittenElems = std::int64_t{1} << 20;
-
-// The elements of a part that correspond to elements [begin, end) of the whole tensor. They are contiguous,
-// because parts keep the order.
-StateGather::Range range_of(const SavedPart& part, std::int64_t begin, std::int64_t end) {
-  const auto first_from = [&](std::int64_t of_whole) {
-    const auto elems = std::views::iota(std::int64_t{0}, part.shape.num_elems());
-    return *std::ranges::partition_point(elems, [&](std::int64_t at) {
-      return run_from(part.slice, part.shape, at).first_of_whole < of_whole;
-    });
-  };
-  return {first_from(begin), first_from(end)};
-}
-
-// Copies a range of a part into the whole tensor, of which `whole` holds the elements from `begin` on.
-void scatter(const SavedPart& part, StateGather::Range range, std::span<const float> values,
-             std::int64_t begin, std::span<float> whole) {
-  for (std::int64_t at = range.first; at < range.last;) {
-    const SliceRun run = run_from(part.slice, part.shape, at);
-    const std::int64_t count = std::min(run.count, range.last - at);
-    std::copy_n(values.begin() + (at - range.first), count, whole.begin() + (run.first_of_whole - begin));
-    at += count;
+// Runs `stage` on every rank. If it fails on any rank, all ranks throw. Collective.
+void run_on_all(Communicator& comm, const std::function<void()>& stage) {
+  std::exception_ptr failure;
+  try {
+    stage();
+  } catch (...) {
+    failure = std::current_exception();
   }
-}
-
-// Collective; rank 0 has a writer.
-void write_tensor(const StateGather& gather, const CheckpointTensor& t, SafetensorsWriter* writer) {
-  std::vector<float> written, values;
-  const std::int64_t num_elems = t.shape.num_elems();
-  for (std::int64_t begin = 0; begin < num_elems; begin += kWrittenElems) {
-    const std::int64_t end = std::min(begin + kWrittenElems, num_elems);
-    if (writer != nullptr) written.resize(static_cast<std::size_t>(end - begin));
-    for (const SavedPart& part : t.parts) {
-      const StateGather::Range range = range_of(part, begin, end);
-      if (writer != nullptr) values.resize(static_cast<std::size_t>(range.count()));
-      gather.read(t, part, range, values.data());
-      if (writer != nullptr) scatter(part, range, values, begin, written);
-    }
-    if (writer != nullptr) writer->append(written);
-  }
-}
-
-// Rank 0 writes.
-std::optional<CheckpointFile> write_file(const Engine& engine, const std::filesystem::path& path,
-                                         const std::vector<CheckpointTensor>& tensors) {
-  const bool writes = engine.communicator().rank() == 0;
-  // The watchdog names the file if the file system blocks the job.
-  const Watchdog::Scope watch(writes ? engine.communicator().status().get() : nullptr,
-                              "the writing of " + path.string());
-  std::optional<SafetensorsWriter> writer;
-  if (writes) writer.emplace(path, entries_of(tensors), kFileMetadata);
-  const StateGather gather(engine);
-  for (const CheckpointTensor& t : tensors) write_tensor(gather, t, writer ? &*writer : nullptr);
-  if (!writer) return std::nullopt;
-  return writer->commit();
+  const auto failed = comm.all_gather_value(static_cast<std::uint8_t>(failure != nullptr));
+  if (failure) std::rethrow_exception(failure);
+  const auto rank = std::ranges::find(failed, 1) - failed.begin();
+  if (rank == comm.size()) return;
+  throw Error(ErrorCode::kRuntime, "rank {} could not write its part of a checkpoint", rank)
+      .about({.rank = static_cast<int>(rank)});
 }
 
 void check_names(const TensorSource& source, const std::vector<CheckpointTensor>& tensors) {
@@ -89,7 +48,7 @@ std::optional<OwnedPart> owned_part(const Engine& engine, const CheckpointTensor
     return OwnedPart{0, engine.statistics().values().slice(t.owned_at, t.shape)};
   }
   if (!engine.parameters().owns(part.group)) return std::nullopt;
-  const Tensor& owned = owned_of(engine, part.group, t.state);
+  const Tensor& owned = owned_of(engine.parameters(), part.group, t.state);
   const std::int64_t first = engine.parameters().first_owned(part.group);
   const std::int64_t begin = std::max(part.offset, first);
   const std::int64_t end = std::min(part.offset + part.shape.num_elems(), first + owned.num_elems());
@@ -165,11 +124,18 @@ void read_tensors(const Engine& engine, const TensorSource& source,
 }  // namespace
 
 std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder) {
-  std::vector<CheckpointFile> files;
-  for (const SavedFile& saved : saved_files(engine)) {
-    if (const auto file = write_file(engine, folder / saved.name, saved.tensors)) files.push_back(*file);
-  }
-  return files;
+  Communicator& comm = engine.communicator();
+  const bool is_first = comm.rank() == 0;
+  const StateFiles files(engine);
+  const std::filesystem::path place = comm.all_gather_strings(is_first ? folder.string() : "")[0];
+  std::vector<std::uint64_t> hashes;
+  run_on_all(comm, [&] {
+    if (is_first) files.make(place);
+  });
+  run_on_all(comm, [&] { files.write(place, StateFiles::State::kNow, false); });
+  run_on_all(comm, [&] { hashes = files.hash(place); });
+  hashes = comm.all_gather_values(std::span<const std::uint64_t>(hashes));
+  return is_first ? files.describe(hashes) : std::vector<CheckpointFile>();
 }
 
 namespace {

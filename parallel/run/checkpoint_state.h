@@ -26,9 +26,9 @@ inline constexpr const char* kFp8MaximaFile = "fp8_maxima.safetensors";
 /// Metadata of each of these files.
 inline const std::map<std::string, std::string> kFileMetadata = {{"format", "trireme"}};
 
-/// Rank 0 writes these files into `folder` (ignored elsewhere) and returns them. The other ranks send what
-/// they own, one stretch at a time, so saving needs no more memory than a step ([Note: gathering state]).
-/// Collective. Throws Error naming the file if it cannot be written.
+/// Writes these files into rank 0's `folder` (ignored elsewhere), which all ranks must see: every rank writes
+/// its pieces of the state. Existing files are replaced; CheckpointStore makes a save atomic. Returns the
+/// files on rank 0. Collective. Throws Error on every rank, naming the file, if a rank cannot write.
 std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder);
 
 /// Loads parameters and running statistics on every rank, from a source with this model's names and shapes.

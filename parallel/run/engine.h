@@ -17,7 +17,6 @@
 #include "parallel/layout/layout.h"
 #include "parallel/layout/parameter_rules.h"
 #include "parallel/layout/sample_spec.h"
-#include "parallel/layout/staging.h"
 #include "parallel/mesh/mesh_groups.h"
 #include "parallel/plan/planner.h"
 #include "parallel/reduce/exchange_choice.h"
@@ -160,11 +159,6 @@ class Engine {
 
   /// See Executor::observe_actions.
   void observe_actions(Executor::ActionObserver observer) { executor_->observe_actions(std::move(observer)); }
-
-  /// Size in elements of a staging buffer on this rank now, at most `most`: [Note: staging].
-  std::int64_t staging_elems(std::int64_t most) const {
-    return trireme::staging_elems(*ctx_.allocator, options_.memory_limit, most);
-  }
 
   const Context& context() const { return ctx_; }
   const BlockList& blocks() const { return *blocks_; }

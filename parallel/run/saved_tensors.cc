@@ -48,8 +48,7 @@ std::vector<CheckpointTensor> statistics_of(const Engine& engine, StatisticRule 
         {.name = entry.name,
          .shape = entry.shape,
          .parts = {{.group = SavedPart::kStatistics, .offset = entry.offset, .shape = entry.shape}},
-         .owned_at = entry.owned_at,
-         .stage = entry.stage});
+         .owned_at = entry.owned_at});
   }
   return tensors;
 }
@@ -95,9 +94,9 @@ std::vector<SafetensorsEntry> entries_of(const std::vector<CheckpointTensor>& te
   return entries;
 }
 
-const Tensor& owned_of(const Engine& engine, int group, int state) {
-  if (state == CheckpointTensor::kAverage) return engine.parameters().average(group);
-  return state < 0 ? engine.parameters().master(group) : engine.parameters().state(group, state);
+const Tensor& owned_of(const ParamStore& params, int group, int state) {
+  if (state == CheckpointTensor::kAverage) return params.average(group);
+  return state < 0 ? params.master(group) : params.state(group, state);
 }
 
 }  // namespace trireme

@@ -31,7 +31,6 @@ struct CheckpointTensor {
   std::vector<SavedPart> parts;
   int state = kMaster;         // kMaster, kAverage, or index of optimizer state
   std::int64_t owned_at = -1;  // for a statistic: offset in StatisticStore::values(); -1: on another stage
-  int stage = -1;              // for a statistic: its stage
 
   bool is_statistic() const { return parts[0].group == SavedPart::kStatistics; }
 };
@@ -54,6 +53,6 @@ std::vector<SavedFile> saved_files(const Engine& engine);
 std::vector<SafetensorsEntry> entries_of(const std::vector<CheckpointTensor>& tensors);
 
 /// This rank's shard of a group: masters, averages, or a state of the optimizer.
-const Tensor& owned_of(const Engine& engine, int group, int state);
+const Tensor& owned_of(const ParamStore& params, int group, int state);
 
 }  // namespace trireme

@@ -1,10 +1,9 @@
 // A copy of a rank's state for a checkpoint, so that training can continue while it is written.
 //
-// [Note: snapshots] At every ZeRO stage, each data rank copies only its shard of ZeRO-1. A copy thus takes
-// 1/N of the memory and time, and N ranks write at once. The memory is reserved with the engine and is part
-// of its predicted memory, as MemoryCategory::kHost. For a device with separate memory it is host memory,
-// which is not predicted. A rank whose shard another rank writes (parameters that all tensor ranks have)
-// reserves the memory nevertheless, so that ranks of one stage need the same.
+// [Note: snapshots] Each rank copies only the pieces that it writes ([Note: pieces of state]). The memory is
+// reserved with the engine and is part of its predicted memory, as MemoryCategory::kHost. For a device with
+// separate memory it is host memory, which is not predicted. A rank whose shard another rank writes reserves
+// the memory nevertheless, so that ranks of one stage need the same.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "parallel/run/rank_parts.h"
+#include "parallel/run/state_pieces.h"
 
 namespace trireme {
 
@@ -47,17 +47,12 @@ class StateSnapshot {
     Tensor from;
     float* to;
   };
-  /// A group's master, optimizer states and averages, in this order.
-  std::vector<int> states_of(int group) const;
   Room reserve(std::int64_t num_elems) const;
-  Piece place_of_piece(int group) const;
-  bool writes(int group) const;
-  bool writes_statistics() const;
   void copy_on_host(const std::vector<Copy>& copies) const;
 
   const RankParts& parts_;
-  const Sharding sharding_;               // of the copies, not of the state
-  std::vector<std::vector<Room>> rooms_;  // [group][index of states_of()]
+  const StatePieces pieces_;
+  std::vector<std::vector<Room>> rooms_;  // [group][index of StatePieces::states_of()]
   Room statistics_;
 };
 

@@ -64,6 +64,20 @@ std::uint64_t hash_blocks(std::span<const float> values, std::uint64_t first_blo
                            stream);
 }
 
+std::uint64_t hash_part(std::span<const std::byte> bytes, std::uint64_t first_block) {
+  const std::size_t num_whole = bytes.size() / kHashBlockBytes;
+  const std::uint64_t sum = hash_whole_blocks(bytes.data(), num_whole, first_block, kByteStream);
+  bytes = bytes.subspan(num_whole * kHashBlockBytes);
+  if (bytes.empty()) return sum;
+  std::array<std::byte, kHashBlockBytes> last{};
+  std::copy_n(bytes.data(), bytes.size(), last.data());
+  return sum + hash_block(last.data(), first_block + num_whole, kByteStream);
+}
+
+std::uint64_t hash_of_parts(std::uint64_t sum, std::uint64_t num_bytes) {
+  return sum + mix(num_bytes + 1);
+}
+
 void ByteHash::update(std::span<const std::byte> bytes) {
   if (partial_bytes_ > 0) {
     const std::size_t count = std::min(bytes.size(), kHashBlockBytes - partial_bytes_);
@@ -83,13 +97,8 @@ void ByteHash::update(std::span<const std::byte> bytes) {
 }
 
 std::uint64_t ByteHash::value() const {
-  std::uint64_t sum = sum_;
-  if (partial_bytes_ > 0) {
-    std::array<std::byte, kHashBlockBytes> last{};
-    std::copy_n(partial_.data(), partial_bytes_, last.data());
-    sum += hash_block(last.data(), num_blocks_, kByteStream);
-  }
-  return sum + mix(num_blocks_ * kHashBlockBytes + partial_bytes_ + 1);
+  const std::uint64_t last = hash_part(std::span(partial_).first(partial_bytes_), num_blocks_);
+  return hash_of_parts(sum_ + last, num_blocks_ * kHashBlockBytes + partial_bytes_);
 }
 
 }  // namespace trireme

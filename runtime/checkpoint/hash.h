@@ -32,6 +32,12 @@ inline constexpr std::size_t kHashBlockBytes = kHashBlockElems * sizeof(float);
 /// multiple of kHashBlockElems.
 std::uint64_t hash_blocks(std::span<const float> values, std::uint64_t first_block, std::uint64_t stream);
 
+/// Sum of the hashes of the blocks of `bytes`, a part of a content that begins at block `first_block`. The
+/// last block is padded with zeros, so only the content's last part may end within a block.
+std::uint64_t hash_part(std::span<const std::byte> bytes, std::uint64_t first_block);
+/// ByteHash::value() of a content of `num_bytes`, from the sum of hash_part() of its parts.
+std::uint64_t hash_of_parts(std::uint64_t sum, std::uint64_t num_bytes);
+
 /// Checksum of bytes passed in pieces of any size: the sum of their block hashes, with the last block padded
 /// with zeros, plus a hash of the byte count.
 class ByteHash {

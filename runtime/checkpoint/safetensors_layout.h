@@ -21,8 +21,12 @@ class SafetensorsLayout {
   /// All bytes before the data: the length of the header, and the header, padded with spaces so that the data
   /// begins at a multiple of 8 bytes.
   const std::string& head() const { return head_; }
-  /// Offset of a tensor's data in the file, by its index in the declaration.
+  /// Offset of a tensor's data in the file, by its index in the declaration. The data ends at end().
   std::uint64_t begin(std::size_t tensor) const { return begins_.at(tensor); }
+  std::uint64_t end(std::size_t tensor) const {
+    return tensor + 1 < begins_.size() ? begins_[tensor + 1] : size_bytes_;
+  }
+  std::size_t num_tensors() const { return begins_.size(); }
   /// Size of the file.
   std::uint64_t size_bytes() const { return size_bytes_; }
 

@@ -60,19 +60,20 @@ Tensor piece_cross_entropy(Context& ctx, std::vector<Tensor> logits, int chunks,
                            float inv_num_targets) {
   const ChunkRange own = own_chunks(ctx, chunks);
   TRIREME_CHECK(logits.size() == static_cast<std::size_t>(own.count),
-                "piece_cross_entropy: logits of {} chunks, and this rank has {}", logits.size(), own.count);
+                "piece_cross_entropy: got logits of {} chunks, but this rank has {}", logits.size(),
+                own.count);
   const bool record = ctx.tape != nullptr;
   PiecesBackward backward;
   for (Tensor& piece : logits) {
     TRIREME_CHECK(targets.dtype() == DType::kInt32 && targets.num_elems() == piece.shape().num_rows() &&
                       piece.shape().dim(-1) == logits.front().shape().dim(-1),
-                  "piece_cross_entropy: logits {} want {} int32 targets, got {} {}",
+                  "piece_cross_entropy: logits {} need {} int32 targets, got {} {}",
                   piece.shape().to_string(), piece.shape().num_rows(), name(targets.dtype()),
                   targets.shape().to_string());
     piece = cast(ctx, piece, ctx.precision.dtype_of(OpKind::kSoftmaxCrossEntropy, piece.dtype()));
     backward.logits.push_back(piece.id());
     TRIREME_CHECK(!record || piece.unique(),
-                  "piece_cross_entropy: somebody else holds the logits of a chunk");
+                  "piece_cross_entropy: the caller must own the logits of a chunk exclusively");
   }
   const ConstTensorView flat_targets{targets.address(), DType::kInt32, Shape{targets.num_elems()}};
   const Tensor statistics = statistics_of(ctx, logits, flat_targets, own, chunks);

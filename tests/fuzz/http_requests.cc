@@ -210,7 +210,7 @@ constexpr std::string_view kScheme = "http://";
 std::string authority_of(std::string_view target) {
   if (!equal_words(target.substr(0, kScheme.size()), kScheme)) return "";
   target.remove_prefix(kScheme.size());
-  return std::string(target.substr(0, target.find_first_of("/?")));
+  return std::string(target.substr(0, target.find_first_of("/? ")));
 }
 
 /// 0: unknown.

@@ -1,4 +1,4 @@
-// Job files, and the values of --set.
+// Fuzzes the reader of job files and of --set.
 #include <sstream>
 
 #include "launcher/config/config.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kJob = "[model]\nsize = \"124m\"\n[data]\nkind = \"synthetic\"\n";
 
-/// The resolved text of a job must be read back as the same job: checkpoints depend on it.
+/// The resolved text of a job must parse to the same job, because checkpoints store it.
 void check_resolved(const JobConfig& config) {
   const std::string text = to_toml(config);
   require(to_toml(parse_written_config(text, "resolved")) == text,

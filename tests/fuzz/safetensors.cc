@@ -1,4 +1,4 @@
-// Safetensors files.
+// Fuzzes the reader of safetensors files.
 #include "runtime/checkpoint/safetensors_reader.h"
 #include "runtime/checkpoint/safetensors_writer.h"
 

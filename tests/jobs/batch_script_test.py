@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""examples/slurm/train.sbatch without Slurm: signals as Slurm sends them, and a stand-in for scontrol.
+"""Tests examples/slurm/train.sbatch without Slurm: sends the same signals, and replaces scontrol by a stub.
 
     batch_script_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """
@@ -19,7 +19,7 @@ class BatchScript(JobTest):
     job_state = "RUNNING"
 
     def slice(self, out, *keys):
-        """The script in a process group of its own, with scontrol that notes its arguments."""
+        """Starts the script in a separate process group, with a stub of scontrol that records its arguments."""
         tools = self.folder / "tools"
         tools.mkdir(exist_ok=True)
         (tools / "scontrol").write_text(f"""#!/bin/sh

@@ -210,7 +210,7 @@ class SupervisedJobs(JobTest):
         run = Supervised(self, "full", disk=disk)
         run.wait_for_step(6)
         disk.fill()
-        self.wait_for_output(run, "waiting for the disk, for up to 60 minutes: cannot write")
+        self.wait_for_output(run, "waiting for the disk, for up to 60 minutes: ")
         self.assertEqual(len(run.events("begin")), 1, run.output())
         disk.make_room()
         output = run.end()

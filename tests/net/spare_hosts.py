@@ -198,11 +198,9 @@ def own_folders(case):
         change_agent(hosts, 1, f"mount -t tmpfs none {private}")
         line = [OPTIONS.trireme, "train", case.job, "--out", private / "out", *sets(*SLOWER, "train.steps=3")]
         done = hosts.mpirun(1, line)
-        said = rf"rank 1: checkpoint\.every is above 0, but host host2 does not see what rank 0 writes into {private}"
+        said = rf"rank 1: host host2 does not see what rank 0 writes into {private}"
         assert done.returncode == 2 and re.search(said, done.stderr), f"{done.returncode}\n{done.stderr}"
         assert not (private / "out").exists(), "a folder is left"
-        done = hosts.mpirun(1, [*line, "--set", "checkpoint.every=0"])
-        assert done.returncode == 0, done.stderr
 
 
 def remove(folder):

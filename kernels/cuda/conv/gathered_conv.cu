@@ -14,9 +14,9 @@ namespace {
 
 constexpr int kPixelsAThread = 8;
 
-// windows[pixels, packs * N]: the windows of x from pixel `first` on. Zeros follow their R S C columns. A
-// thread writes the same 16 bytes of a row for up to kPixelsAThread pixels that are `groups` apart. So it
-// computes their position within a window once.
+// Writes the windows of x, from pixel `first` on, to windows[pixels, packs * N]: R S C columns, then zeros. A
+// thread writes the same 16 bytes of the rows of up to kPixelsAThread pixels that are `groups` apart, so it
+// computes the position within a window only once.
 template <class T>
 __global__ void __launch_bounds__(kThreads) gather_kernel(ConvShape s, const T* x, T* windows, int first,
                                                           int pixels, int groups, int columns, int packs) {

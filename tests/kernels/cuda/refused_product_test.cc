@@ -22,7 +22,7 @@ class RefusedProductTest : public ::testing::Test {
     return values;
   }
 
-  // Plain products in each transposition, one with bias, one with a residual beside d and one with the
+  // Runs plain products in each transposition, one with a bias, one with a separate residual, one with the
   // residual in d, one with an activation, and an accumulated gradient.
   static Outputs products(const Rig& rig, DType in, DType out) {
     const std::int64_t m = 70, n = 72, k = 24;
@@ -71,7 +71,8 @@ class RefusedProductTest : public ::testing::Test {
   }
 };
 
-// First the next proposals run, then product and rest separately, then the native kernel.
+// After a refusal, the next proposals are tried, then product and epilogue separately, then the native
+// kernel.
 TEST_F(RefusedProductTest, RunOtherwise) {
   constexpr int kAll = emulation::kProposedProducts;
   for (const auto& [in, out] :
@@ -89,7 +90,7 @@ TEST_F(RefusedProductTest, RunOtherwise) {
       const int once = emulation::product_refusals().count;
       EXPECT_GT(once, 0);
       expect_equal(products(rig, in, out), expected);
-      EXPECT_EQ(emulation::product_refusals().count, once) << "what was refused is asked again";
+      EXPECT_EQ(emulation::product_refusals().count, once) << "a refused algorithm was tried again";
     }
   }
 }

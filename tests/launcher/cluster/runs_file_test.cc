@@ -95,8 +95,8 @@ TEST_F(RunsFileTest, BadCellsAreNamedByLineAndColumn) {
                         "[devices.card]"));
   EXPECT_THAT(refusal(kHeader + "a,card,bf61,8,64,2,1024,24,2048,16,50304,2,2,2,,1,9\n"),
               HasSubstr("runs.csv:2, column precision: unknown \"bf61\"; did you mean bf16?"));
-  EXPECT_THAT(refusal(kHeader + "a,card,fp8,8,64,2,1024,24,2048,16,50304,2,2,2,,1,9\n"),
-              HasSubstr("runs.csv:2: precision fp8: devices.card.peak_tflops has bf16, fp16 only"));
+  EXPECT_THAT(refusal(kHeader + "a,card,fp8,4,64,2,1024,24,2048,16,50304,1,2,2,,1,9\n"),
+              HasSubstr("runs.csv:2: devices.card has no peak_tflops.fp8"));
   EXPECT_THAT(refusal(kHeader + "a,card,bf16,8\n"), HasSubstr("runs.csv:2: 4 cells, the header has 17"));
   EXPECT_THAT(refusal(kHeader + "a,card,bf16,8,64,2,1024,24,2048,16,50304,2,2,2,,1,nan\n"),
               HasSubstr("runs.csv:2, column step_ms"));

@@ -100,8 +100,8 @@ TEST_P(HfCli, Refusals) {
   write_job_of("hf");
   auto other = train_back("other");
   other.insert(other.end(), {"--set", "model.heads=12"});
-  EXPECT_THAT(refusal(other), AllOf(HasSubstr("model.init_from: hf/config.json makes a model whose"),
-                                    HasSubstr("model.from = \"hf:hf\" takes the shape from there")));
+  EXPECT_THAT(refusal(other), AllOf(HasSubstr("model.init_from: hf/config.json: "),
+                                    HasSubstr("use the shape of the folder with model.from = \"hf:hf\"")));
   std::filesystem::remove(scratch_ / "hf/model.safetensors");
   EXPECT_THAT(refusal(train_back("other")),
               HasSubstr("model.init_from: hf has neither model.safetensors nor"));
@@ -197,7 +197,7 @@ TEST_F(ClassNamesCli, AHeadComesInTheOrderOfTheData) {
   write_swapped("swapped");
   const ProgramResult result = run(train("second", "from = \"hf:swapped\"\ninit_from = \"swapped\"\n"));
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("the rows of the class head are put in the order of data: 'neg', 'pos'; "
+  EXPECT_THAT(result.out, HasSubstr("the rows of the class head are reordered as in data: 'neg', 'pos'; "
                                     "swapped has 'pos', 'neg'"));
   ASSERT_EQ(run({"export", "second", "--format", "hf", "--out", "again"}).exit_code, 0);
   EXPECT_EQ(testing::read_file(scratch_ / "again/config.json"),

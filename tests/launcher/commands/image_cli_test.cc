@@ -375,7 +375,7 @@ TEST_F(ImageCli, ANewHeadOnAPretrainedModel) {
   };
   EXPECT_THAT(refusal(train("x", other_classes)),
               AllOf(HasSubstr("tensor 'fc.weight'"),
-                    HasSubstr("model.new_head = true draws the layer of classes anew")));
+                    HasSubstr("set model.new_head = true to initialize the classification layer")));
   const ProgramResult tuned = run(train("tuned", with({"model.new_head=true"})));
   EXPECT_EQ(tuned.exit_code, 0) << tuned.err;
   EXPECT_THAT(tuned.out,

@@ -290,7 +290,7 @@ TEST_F(LoraRefusals, SayWhatToDo) {
   EXPECT_THAT(refusal({"export", "lora", "--adapters", "--out", "x"}), HasSubstr("add --format hf"));
   EXPECT_THAT(
       refusal({"train", "base.toml", "--out", "y", "--set", "model.init_from=lora"}),
-      AllOf(HasSubstr("has low-rank adapters, and the job has none"), HasSubstr("trireme export RUN")));
+      AllOf(HasSubstr("has low-rank adapters, but the job has none"), HasSubstr("trireme export RUN")));
   // With adapters of its own, a job continues from these.
   std::vector<std::string> on = lora;
   on[3] = "on";
@@ -301,13 +301,13 @@ TEST_F(LoraRefusals, SayWhatToDo) {
   std::vector<std::string> scaled = on;
   scaled.insert(scaled.end(), {"--set", "train.lora.alpha=80"});
   scaled[3] = "scaled";
-  EXPECT_THAT(refusal(scaled), HasSubstr("was trained with train.lora.alpha = 16, and this job has 80"));
+  EXPECT_THAT(refusal(scaled), HasSubstr("was trained with train.lora.alpha = 16, but this job has 80"));
   on.insert(on.end(), {"--set", "train.lora.rank=5"});
   on[3] = "other";
   EXPECT_THAT(refusal(on), AllOf(HasSubstr("lora_A.weight' is F32 [8, 24], this model needs F32 [5, 24]"),
-                                 HasSubstr("give train.lora the rank and targets of the run that made")));
+                                 HasSubstr("set rank and targets of train.lora as in the run that wrote")));
   on.back() = "train.lora.targets=[\"mlp.up\"]";
-  EXPECT_THAT(refusal(on), HasSubstr("give train.lora the rank and targets of the run that made"));
+  EXPECT_THAT(refusal(on), HasSubstr("set rank and targets of train.lora as in the run that wrote"));
 }
 
 TEST_F(LoraRefusals, ARunGoesOnWithWhatItTrains) {

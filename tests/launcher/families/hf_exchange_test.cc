@@ -62,9 +62,9 @@ TEST_F(HfExchange, GivenKeysGoBefore) {
   EXPECT_EQ(read.model.rope_theta, 70.0);
   EXPECT_EQ(read.model.layers, 2);
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\nname = \"gpt\""); }),
-              HasSubstr("is of model.name = \"llama\", not \"gpt\""));
+              HasSubstr("has model.name = \"llama\", not \"gpt\""));
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\nsize = \"1b\""); }),
-              HasSubstr("both give a shape"));
+              HasSubstr("both define the shape"));
   EXPECT_THAT(
       error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
       HasSubstr(
@@ -141,16 +141,15 @@ TEST_F(HfExchange, WeightsAreOfTheSameModel) {
   };
   EXPECT_THAT(refusal([](ModelSection&) {}), HasSubstr("has neither model.safetensors"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.seq_len = 4; }), HasSubstr("has neither"));
-  EXPECT_THAT(
-      refusal([](ModelSection& model) { model.kv_heads = 3; }),
-      AllOf(HasSubstr("config.json makes a model whose num_key_value_heads is 2, and that of this job is 3"),
-            HasSubstr("model.from = \"hf:")));
+  EXPECT_THAT(refusal([](ModelSection& model) { model.kv_heads = 3; }),
+              AllOf(HasSubstr("config.json: num_key_value_heads is 2, but the job has 3"),
+                    HasSubstr("model.from = \"hf:")));
   EXPECT_THAT(refusal([](ModelSection& model) { model.rope_theta = 9.0; }),
-              HasSubstr("whose rope_theta is 10000.0, and that of this job is 9.0"));
+              HasSubstr("rope_theta is 10000.0, but the job has 9.0"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.rope_factor = 1.0; }),
               HasSubstr("whose rope_scaling is {"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.tied = true; }),
-              HasSubstr("whose tie_word_embeddings is false, and that of this job is true"));
+              HasSubstr("tie_word_embeddings is false, but the job has true"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.name = "gpt"; }),
               HasSubstr("is of model.name = \"llama\", not \"gpt\""));
   testing::write_file(folder_ / "manifest.json", "{}");

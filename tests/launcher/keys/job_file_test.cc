@@ -393,7 +393,7 @@ std::string repeated(const std::string& text, int count) {
 
 TEST(Config, NestingIsLimited) {
   const std::string dots = repeated("a.", 50'000);
-  EXPECT_EQ(parse_error(dots + "a = 1\n"), "job.toml: nested 50000 levels deep, and 32 are the limit");
+  EXPECT_EQ(parse_error(dots + "a = 1\n"), "job.toml: nested 50000 levels deep; the limit is 32");
   EXPECT_THAT(parse_error("[" + dots + "a]\n"), HasSubstr("nested 50000 levels"));
   EXPECT_THAT(parse_error("[train]\nsteps = " + repeated("[", 50'000)), HasSubstr("nested 50000 levels"));
   for (const std::string& value : {"{" + dots + "a = 1}", repeated("[", 50'000), repeated("{a=", 50'000)}) {

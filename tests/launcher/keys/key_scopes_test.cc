@@ -35,7 +35,7 @@ TEST(KeyScopes, AKeyWithoutEffectIsRefused) {
   EXPECT_THAT(
       parse_error("", {"model.classes=10"}),
       StartsWith("--set model.classes=10: model.classes is for BERTs, ResNets, ViTs and CCTs and has no "
-                 "effect with model.name = \"gpt\": take it out"));
+                 "effect with model.name = \"gpt\": remove it"));
   EXPECT_THAT(parse_error("", {"model.label_smoothing=0.1"}), HasSubstr("model.label_smoothing is for"));
   EXPECT_THAT(parse_error("", {"checkpoint.partner_folder=/dev/shm/x"}),
               HasSubstr("checkpoint.partner_folder is for checkpoint.partner = true"));
@@ -62,7 +62,7 @@ TEST(KeyScopes, OptimizersHaveTheirOwnKeys) {
   EXPECT_THAT(
       parse_error("", {"optimizer.name=lion", "optimizer.epsilon=1e-6"}),
       StartsWith("--set optimizer.epsilon=1e-6: optimizer.epsilon is for optimizer.name = \"adamw\" or "
-                 "\"muon\" and has no effect with optimizer.name = \"lion\": take it out"));
+                 "\"muon\" and has no effect with optimizer.name = \"lion\": remove it"));
   struct Case {
     const char* name;
     std::vector<const char*> refused, taken;

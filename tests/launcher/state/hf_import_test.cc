@@ -337,7 +337,7 @@ TEST_P(HfImport, LabelsComeByName) {
   EXPECT_EQ(same.weights, baseline_.weights);
   EXPECT_EQ(same.notes, baseline_.notes);
   EXPECT_EQ(other.class_names, (std::vector<std::string>{"pos", "neg", "neutral"}));
-  EXPECT_THAT(other.notes, HasSubstr("the rows of the class head are put in the order of the data"));
+  EXPECT_THAT(other.notes, HasSubstr("the rows of the class head are reordered as in the data"));
   // The head is last: weight [3, 8], then bias [3].
   const std::size_t head = same.weights.size() - 27;
   std::vector<float> expected(same.weights.begin(), same.weights.begin() + static_cast<std::ptrdiff_t>(head));

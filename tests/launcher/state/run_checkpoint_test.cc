@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "launcher/train/checkpoint_save.h"
 #include "parallel/comm/local.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/support/temporary_folder.h"
@@ -33,7 +34,12 @@ class RunCheckpoint : public ::testing::Test {
     state.config.checkpoint.keep = keep;
     testing::write_file(folder_ / "vocabulary", "model");
     state.data.tokenizer.hash = hash_of_vocabulary();
-    return save_checkpoint(store_, engine_, state, folder_ / "vocabulary");
+    return CheckpointSave(engine_)
+        .save({.store = store_,
+               .state = state,
+               .tokenizer_model = folder_ / "vocabulary",
+               .began = std::chrono::steady_clock::now()})
+        .folder;
   }
 
   std::uint64_t hash_of_vocabulary() const {
@@ -99,25 +105,6 @@ TEST_F(RunCheckpoint, ATokenizerIsWrittenFromItsCheckedBytes) {
   state.data.tokenizer.hash = read_tokenizer_record("sentencepiece", folder_ / "set/tokenizer.model").hash;
   EXPECT_EQ(refusal("tokenizer.model"), "");
   EXPECT_EQ(testing::read_file(folder_ / "tokenizer.model"), "model");
-}
-
-// The limit of the following evaluation must not include rank 0's file system.
-TEST(RunCheckpointOfRanks, NobodyReturnsBeforeItIsInPlace) {
-  const testing::TemporaryFolder folder;
-  run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
-    Engine engine(build_gpt(testing::tiny_gpt_config()), comm,
-                  {.global_batch = 3, .layout = {.zero = ZeroStage::kOptimizer}});
-    CheckpointStore store(folder / "checkpoints");
-    RunState state;
-    state.config.data.kind = DataKind::kSynthetic;
-    for (std::int64_t step = 1; step <= 4; ++step) {
-      engine.set_steps_done(step);
-      const auto saved = save_checkpoint(store, engine, state, std::nullopt);
-      const auto newest = store.latest(Verify::kSizes);
-      EXPECT_EQ(newest ? newest->manifest.step : -1, step) << "rank " << comm->rank();
-      EXPECT_EQ(saved.empty(), comm->rank() > 0);
-    }
-  });
 }
 
 TEST_F(RunCheckpoint, AnEvaluationIsNotedAfterwards) {

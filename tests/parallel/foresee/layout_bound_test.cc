@@ -74,31 +74,31 @@ TEST_F(LayoutBoundTest, NoStepIsFaster) {
   EXPECT_GT(mean_share(gpt_job(8)), 0.95);
 }
 
-TEST_F(LayoutBoundTest, NorOneThatExchangesForLong) {
+TEST_F(LayoutBoundTest, HoldsForSlowLinks) {
   cluster_.links[0].gb_s = 0.2;
   cluster_.links[1].gb_s = 0.05;
   EXPECT_GT(mean_share(gpt_job(8)), 0.8);
 }
 
-TEST_F(LayoutBoundTest, NorOneWhoseExchangesTakeTheRanksTime) {
+TEST_F(LayoutBoundTest, HoldsIfExchangesTakeTheRanksTime) {
   cluster_.links[0].gb_s = 0.2;
   cluster_.host.overlap = 0.3;
   mean_share(gpt_job(6));
 }
 
-TEST_F(LayoutBoundTest, NorOneWhoseLibraryAddsGradients) {
+TEST_F(LayoutBoundTest, HoldsForSumsByTheLibrary) {
   PlannedJob job = gpt_job(8);
   job.options.reduction = Reduction::kFast;
   EXPECT_GT(mean_share(job), 0.95);
 }
 
 // Gradients take most of the time here, and ways of adding them differ in time.
-TEST_F(LayoutBoundTest, NorOneThatMovesMuchMemory) {
+TEST_F(LayoutBoundTest, HoldsForSlowMemory) {
   cluster_.devices[0].memory_gb_s = 20;
   EXPECT_GT(mean_share(gpt_job(8)), 0.9);
 }
 
-TEST_F(LayoutBoundTest, NorOneOfConvolutions) {
+TEST_F(LayoutBoundTest, HoldsForConvolutions) {
   EXPECT_GT(mean_share(resnet_job(8)), 0.9);
 }
 

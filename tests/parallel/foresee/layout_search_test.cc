@@ -328,8 +328,9 @@ TEST_F(LayoutSearch, OfTwinsTheSimplerOneIsFound) {
   }
 }
 
-// Stages that must be cut for memory also keep whatever fits with that cut.
-TEST_F(LayoutSearch, CutStagesAccumulateAsTrainingDoes) {
+// Stages that must be cut for memory also keep what fits with that cut. Training takes the first choice that
+// fits, which may be slower than another one.
+TEST_F(LayoutSearch, CutStagesAccumulateNoSlowerThanInTraining) {
   const GptConfig config{.layers = 8, .hidden = 64, .heads = 4, .vocab = 2048, .seq_len = 32};
   job_.blocks = std::make_shared<const BlockList>(build_gpt(config));
   fix({.pipeline = 2, .zero = ZeroStage::kParameters},
@@ -343,11 +344,10 @@ TEST_F(LayoutSearch, CutStagesAccumulateAsTrainingDoes) {
     PlannedJob job = found.best[0].job;
     if (job.options.layout.cut.empty()) continue;
     ++num_cut;
-    const EngineOptions trained =
-        choose_accumulation(job.blocks, job.options, fields_by_memory(), job.sample, job.num_ranks, limit);
-    EXPECT_EQ(trained.layout.accumulate_unsharded, job.options.layout.accumulate_unsharded) << limit;
-    EXPECT_EQ(trained.layout.keep_gathered, job.options.layout.keep_gathered) << limit;
     EXPECT_LE(found.best[0].peak_bytes, limit);
+    job.options =
+        choose_accumulation(job.blocks, job.options, fields_by_memory(), job.sample, job.num_ranks, limit);
+    EXPECT_LE(found.best[0].price.step_ms, price_layout(job, cluster_, cluster_.devices[0]).step_ms) << limit;
   }
   EXPECT_GT(num_cut, 0);
 }

@@ -51,7 +51,7 @@ StateBytes measured(const BlockList& blocks, const ModelLayout& layout, ZeroStag
           alive[MemoryCategory::kOptimizer]};
 }
 
-// Bytes per parameter of each kind: whole on every rank, or cut into N pieces.
+// The formula for each kind of state: whole on every rank, or sharded into N pieces.
 StateBytes formula(ZeroStage zero, int ranks, std::int64_t psi, DType grad) {
   const std::int64_t piece = psi / ranks;
   const bool cut_optimizer = zero >= ZeroStage::kOptimizer;
@@ -73,7 +73,7 @@ std::int64_t padded_elems(const ModelLayout& layout, int ranks) {
 constexpr ZeroStage kStages[] = {ZeroStage::kNone, ZeroStage::kOptimizer, ZeroStage::kGradients,
                                  ZeroStage::kParameters};
 
-// One number per norm block of all ranks, in one allocation.
+// The norms: one number per norm block of all ranks, in one allocation.
 std::int64_t norm_bytes(std::int64_t elems) {
   const auto alignment = static_cast<std::int64_t>(Allocator::kAlignment);
   return (4 * elems / kNormBlock + alignment - 1) / alignment * alignment;

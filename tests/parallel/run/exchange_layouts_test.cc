@@ -84,7 +84,7 @@ std::vector<HostLayout> layouts() {
       }
       add({.in = {.data = data, .zero = zero, .recompute = 2, .micro_batch = 2}, .ranks_per_host = per_host});
     }
-    // Three hosts: the tree over them is not complete.
+    // With three hosts the tree over hosts is not complete.
     add({.in = {.data = 6, .zero = zero, .global_batch = 24, .micro_batch = 2}, .ranks_per_host = 2});
     for (const PipelineSchedule schedule :
          {PipelineSchedule::kOneForwardOneBackward, PipelineSchedule::kInterleaved,
@@ -127,7 +127,7 @@ TEST(ExchangeLayouts, TwoLevelsGiveTheBitsOfOne) {
   }
 }
 
-// The library's sums differ between layouts; they train as well as the canonical ones.
+// With `reduction = "fast"` the sums differ between layouts, but training is as good as with canonical sums.
 TEST(ExchangeLayouts, SumsOfTheLibraryGoAlongBothSidesOfTheGrid) {
   for (const int zero : {0, 1, 2, 3}) {
     for (const int stages : {1, 2}) {
@@ -229,7 +229,7 @@ TEST(ExchangeChoice, TakesTwoLevelsWhereAHostsMicroBatchesAreACompleteSubtree) {
   EXPECT_EQ(choice(Exchange::kAuto, {0, 0, 0, 1, 1, 1}, of_six, Reduction::kFast).data_ranks_per_host, 1);
 }
 
-// Unequal hosts exchange on one level, with the same bits.
+// With unequal numbers of ranks per host, exchanges have one level, and the same bits.
 TEST(ExchangeLayouts, UnequalHostsStayFlat) {
   const PipelineLayout in{.data = 4, .zero = 1};
   EngineOptions options = HostLayout{.in = in}.options(Exchange::kHierarchical);

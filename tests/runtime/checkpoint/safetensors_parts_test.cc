@@ -30,29 +30,49 @@ TEST(SafetensorsParts, AreTheFileThatOneWriterMakes) {
   SafetensorsWriter writer(folder / "whole", kTensors, {{"format", "test"}});
   writer.append(w);
   writer.append(b);
-  CheckpointFile whole = writer.commit();
+  writer.commit();
 
   const std::filesystem::path path = folder / "parts";
   const SafetensorsLayout layout(path, kTensors, {{"format", "test"}});
   make_safetensors(path, layout);
-  SafetensorsPart first(path, layout), second(path, layout);
-  second.write(2, 0, b);
-  second.write(0, 2048, std::span(w).subspan(2048));
-  first.write(0, 0, std::span(w).first(2048));
+  FilePart first(path), second(path);
+  second.write(layout.begin(2), std::as_bytes(std::span(b)));
+  second.write(layout.begin(0) + 2048 * sizeof(float), std::as_bytes(std::span(w).subspan(2048)));
+  first.write(layout.begin(0), std::as_bytes(std::span(w).first(2048)));
   first.sync();
   second.sync();
   EXPECT_EQ(testing::read_file(path), testing::read_file(folder / "whole"));
-  whole.name = "parts";
-  EXPECT_EQ(describe_safetensors(path), whole);
+}
+
+// Tensors begin and end anywhere in the blocks and in the shares of the file.
+TEST(SafetensorsParts, HashesOfSharesAddUpToThoseOfTheFile) {
+  const testing::TemporaryFolder folder;
+  const std::vector<SafetensorsEntry> tensors = {{"first", "F32", {90'001}}, {"small", "F32", {3}},
+                                                 {"none", "F32", {0}},       {"block", "F32", {1024}},
+                                                 {"long", "F32", {300'000}}, {"last", "F32", {7}}};
+  SafetensorsWriter writer(folder / "file", tensors, {{"format", "test"}});
+  for (const SafetensorsEntry& tensor : tensors)
+    writer.append(numbers(static_cast<std::size_t>(tensor.shape[0]), 2.0f));
+  const CheckpointFile whole = writer.commit();
+  const SafetensorsLayout layout("file", tensors, {{"format", "test"}});
+  for (const int shares : {1, 2, 3, 7, 100}) {
+    std::vector<std::uint64_t> sums(1 + tensors.size());
+    for (int share = 0; share < shares; ++share) {
+      const auto hashes = hash_share(folder / "file", layout, {.index = share, .count = shares});
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += hashes.at(i);
+    }
+    EXPECT_EQ(describe_safetensors("file", layout, tensors, sums), whole) << shares;
+  }
+  std::filesystem::resize_file(folder / "file", 100);
+  EXPECT_THAT(testing::message_of([&] { hash_share(folder / "file", layout, {}); }),
+              HasSubstr("has 100 bytes instead of"));
 }
 
 TEST(SafetensorsParts, AFileThatCannotBeWrittenIsNamed) {
   const testing::TemporaryFolder folder;
   const std::filesystem::path path = folder / "parts";
   const SafetensorsLayout layout(path, kTensors, {});
-  EXPECT_THAT(testing::message_of([&] {
-                SafetensorsPart{path, layout};
-              }),
+  EXPECT_THAT(testing::message_of([&] { FilePart{path}; }),
               HasSubstr("cannot open " + path.string() + ": No such file"));
   make_safetensors(path, layout);
   EXPECT_THAT(testing::message_of([&] { make_safetensors(path, layout); }), HasSubstr("File exists"));
@@ -61,10 +81,11 @@ TEST(SafetensorsParts, AFileThatCannotBeWrittenIsNamed) {
   rlimit before = {};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const std::vector<float> values = numbers(1000, 0.0f);
   const rlimit small{.rlim_cur = 1000, .rlim_max = before.rlim_max};
-  SafetensorsPart part(path, layout);
+  FilePart part(path);
   setrlimit(RLIMIT_FSIZE, &small);
-  const std::string wrote = testing::message_of([&] { part.write(0, 1000, numbers(1000, 0.0f)); });
+  const std::string wrote = testing::message_of([&] { part.write(1000, std::as_bytes(std::span(values))); });
   const std::string made = testing::message_of([&] { make_safetensors(folder / "other", layout); });
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);

@@ -1,6 +1,6 @@
-// checkpoint.background: the same checkpoints, evaluations and retention as without it; checkpoints are
+// Saves at once and in the background: the same checkpoints, evaluations and retention; checkpoints are
 // atomic.
-#include "launcher/train/background_save.h"
+#include "launcher/train/checkpoint_save.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Progress = BackgroundSave::Progress;
+using Progress = CheckpointSave::Progress;
 
 constexpr int kRanks = 2;
 
@@ -56,7 +56,7 @@ std::vector<std::string> entries(const fs::path& folder) {
   return names;
 }
 
-TEST(BackgroundSave, ARunLeavesTheCheckpointsOfOneInTheForeground) {
+TEST(CheckpointSave, ARunLeavesTheCheckpointsOfOneInTheForeground) {
   const testing::TemporaryFolder folder;
   for (const bool background : {false, true}) {
     const fs::path out = folder / (background ? "background" : "foreground");
@@ -79,7 +79,7 @@ TEST(BackgroundSave, ARunLeavesTheCheckpointsOfOneInTheForeground) {
   }
 }
 
-TEST(BackgroundSave, AnUninterruptedStateComesFromAResumedOne) {
+TEST(CheckpointSave, AnUninterruptedStateComesFromAResumedOne) {
   const testing::TemporaryFolder folder;
   run_job(job(true), folder / "whole");
   JobConfig config = job(true);
@@ -101,17 +101,20 @@ class Saving {
   Saving(const std::shared_ptr<Communicator>& comm, const testing::TemporaryFolder& folder)
       : engine_(build_gpt(testing::tiny_gpt_config()), comm,
                 {.global_batch = 4, .micro_batch = 2, .snapshots = true}),
-        store_(folder.path()),
+        store_(folder / "checkpoints"),
         save_(engine_) {
     engine_.set_steps_done(3);
     RunState state{.step = 3, .state_hash = "00aa"};
     state.config = job(true);
-    save_.start(store_, state, std::nullopt, std::chrono::steady_clock::now());
+    save_.start({.store = store_,
+                 .state = state,
+                 .tokenizer_model = std::nullopt,
+                 .began = std::chrono::steady_clock::now()});
   }
   bool is_first() const { return engine_.communicator().rank() == 0; }
-  BackgroundSave& save() { return save_; }
+  CheckpointSave& save() { return save_; }
   /// The exchange of ranks after each step.
-  std::optional<BackgroundSave::Saved> exchange() {
+  std::optional<CheckpointSave::Saved> exchange() {
     return save_.advance(engine_.communicator().all_gather_value(save_.progress()));
   }
   /// Waits until the threads of all ranks have written.
@@ -124,41 +127,41 @@ class Saving {
  private:
   Engine engine_;
   CheckpointStore store_;
-  BackgroundSave save_;
+  CheckpointSave save_;
 };
 
-TEST(BackgroundSave, NoCheckpointCountsBeforeAllRanksHaveWrittenAndSaidSo) {
+TEST(CheckpointSave, NoCheckpointCountsBeforeAllRanksHaveWrittenAndSaidSo) {
   const testing::TemporaryFolder folder;
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     Saving saving(comm, folder);
     saving.wait_for_writes();
     if (saving.is_first()) {
-      EXPECT_FALSE(CheckpointStore(folder.path()).holds_any());
+      EXPECT_FALSE(CheckpointStore(folder / "checkpoints").holds_any());
       saving.save().note_evaluation(2.5);
     }
     saving.barrier();
-    std::optional<BackgroundSave::Saved> saved;
+    std::optional<CheckpointSave::Saved> saved;
     while (!saved) saved = saving.exchange();
     EXPECT_EQ(saved->step, 3);
     EXPECT_FALSE(saving.save().is_active());
     if (!saving.is_first()) return;
-    EXPECT_EQ(saved->folder, folder / "step-000003");
+    EXPECT_EQ(saved->folder, folder / "checkpoints/step-000003");
     EXPECT_EQ(read_run_state(open_checkpoint(saved->folder, Verify::kChecksums)).eval_loss, 2.5);
-    EXPECT_EQ(folder.num_entries(), 1);
+    EXPECT_THAT(entries(folder / "checkpoints"), ElementsAre("step-000003"));
   });
 }
 
-TEST(BackgroundSave, WaitingPutsItInItsPlace) {
+TEST(CheckpointSave, WaitingPutsItInItsPlace) {
   const testing::TemporaryFolder folder;
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     Saving saving(comm, folder);
     EXPECT_EQ(saving.save().finish()->step, 3);
     EXPECT_FALSE(saving.save().finish());  // no save is active
   });
-  EXPECT_TRUE(CheckpointStore(folder.path()).latest(Verify::kChecksums));
+  EXPECT_TRUE(CheckpointStore(folder / "checkpoints").latest(Verify::kChecksums));
 }
 
-TEST(BackgroundSave, WhatIsGivenUpLeavesNothing) {
+TEST(CheckpointSave, WhatIsGivenUpLeavesNothing) {
   const testing::TemporaryFolder folder;
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     Saving saving(comm, folder);
@@ -166,10 +169,10 @@ TEST(BackgroundSave, WhatIsGivenUpLeavesNothing) {
     saving.save().discard();
     EXPECT_FALSE(saving.save().is_active());
   });
-  EXPECT_EQ(folder.num_entries(), 0);
+  EXPECT_THAT(entries(folder / "checkpoints"), ElementsAre());
 }
 
-TEST(BackgroundSave, AFailureIsToldToAllRanksAtTheNextExchange) {
+TEST(CheckpointSave, AFailureIsToldToAllRanksAtTheNextExchange) {
   const testing::TemporaryFolder folder;
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     Saving saving(comm, folder);
@@ -185,25 +188,64 @@ TEST(BackgroundSave, AFailureIsToldToAllRanksAtTheNextExchange) {
       while (!saving.exchange()) {
       }
     });
-    EXPECT_THAT(message, HasSubstr("rank 0: "));
     EXPECT_THAT(message, HasSubstr("optimizer.safetensors"));
     EXPECT_FALSE(saving.save().is_active());
   });
-  EXPECT_EQ(folder.num_entries(), 0);
+  EXPECT_THAT(entries(folder / "checkpoints"), ElementsAre());
 }
 
-TEST(BackgroundSave, RanksThatSeeAnotherFolderAreRefused) {
+// The limit of the following evaluation must not include rank 0's file system.
+TEST(CheckpointSave, NobodyReturnsBeforeItIsInPlace) {
+  const testing::TemporaryFolder folder;
+  run_local_ranks(3, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(build_gpt(testing::tiny_gpt_config()), comm,
+                  {.global_batch = 3, .layout = {.zero = ZeroStage::kOptimizer}});
+    CheckpointStore store(folder / "checkpoints");
+    CheckpointSave save(engine);
+    RunState state;
+    state.config.data.kind = DataKind::kSynthetic;
+    for (std::int64_t step = 1; step <= 4; ++step) {
+      engine.set_steps_done(step);
+      const auto saved = save.save({.store = store,
+                                    .state = state,
+                                    .tokenizer_model = std::nullopt,
+                                    .began = std::chrono::steady_clock::now()});
+      const auto newest = store.latest(Verify::kSizes);
+      EXPECT_EQ(newest ? newest->manifest.step : -1, step) << "rank " << comm->rank();
+      EXPECT_EQ(saved.folder.empty(), comm->rank() > 0);
+    }
+  });
+}
+
+TEST(CheckpointSave, AFailedSaveIsAnErrorOnAllRanksAndLeavesNothing) {
+  const testing::TemporaryFolder folder;
+  run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
+    Engine engine(build_gpt(testing::tiny_gpt_config()), comm, {.global_batch = 4, .micro_batch = 2});
+    CheckpointSave save(engine);
+    RunState state;
+    state.config.data.kind = DataKind::kSynthetic;
+    const CheckpointStore store(folder / "file" / "checkpoints");
+    if (comm->rank() == 0) testing::write_file(folder / "file", "not a folder");
+    try {
+      save.save({.store = store,
+                 .state = state,
+                 .tokenizer_model = std::nullopt,
+                 .began = std::chrono::steady_clock::now()});
+      ADD_FAILURE() << "saved";
+    } catch (const AgreedError& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kRuntime);
+    }
+    EXPECT_FALSE(save.is_active());
+  });
+}
+
+TEST(CheckpointSave, RanksThatSeeAnotherFolderAreRefused) {
   const testing::TemporaryFolder one, other;
   run_local_ranks(kRanks, [&](const std::shared_ptr<Communicator>& comm) {
     const auto& mine = (comm->rank() == 0 ? one : other).path();
-    check_shared_output(*comm, one.path(), {.background = true});
-    std::string message =
-        testing::message_of([&] { check_shared_output(*comm, mine, {.background = true}); });
-    EXPECT_THAT(message, HasSubstr("rank 1: checkpoint.background = true, but host "));
-    EXPECT_THAT(message, HasSubstr("checkpoint.background = false"));
-    message = testing::message_of([&] { check_shared_output(*comm, mine, {.every = 7}); });
-    EXPECT_THAT(message,
-                HasSubstr("rank 1: checkpoint.every is above 0, but host " + host_name() + " does not see"));
+    check_shared_output(*comm, one.path());
+    EXPECT_THAT(testing::message_of([&] { check_shared_output(*comm, mine); }),
+                HasSubstr("rank 1: host " + host_name() + " does not see"));
   });
   EXPECT_EQ(one.num_entries(), 0);
 }

@@ -1,12 +1,13 @@
-// Checkpoints from snapshots: on every layout the same bytes as a save between two steps, regardless of later
-// training, in predicted memory.
-#include "parallel/run/snapshot_files.h"
+// Files of a checkpoint: on every layout the same bytes as one rank would write, from the state and from a
+// snapshot, regardless of later training, in predicted memory.
+#include "parallel/run/state_files.h"
 
 #include <mutex>
 
 #include "models/resnet.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/checkpoint/safetensors_reader.h"
 #include "tests/support/pipeline_layout.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_resnet.h"
@@ -15,6 +16,7 @@ namespace trireme::testing {
 namespace {
 
 const std::atomic<bool> kGoesOn = false;
+constexpr auto kSnapshot = StateFiles::State::kSnapshot;
 
 struct Job {
   PipelineLayout layout;
@@ -30,7 +32,8 @@ struct Job {
   }
 };
 
-/// Checks that both folders have the same names and bytes, as reported by the writers.
+/// Checks that both folders have the same names and bytes, as reported by the writers. Each file is also the
+/// one that a single writer makes of its tensors.
 void expect_equal_files(const TemporaryFolder& saved, const std::vector<CheckpointFile>& of_save,
                         const TemporaryFolder& written, const std::vector<CheckpointFile>& of_snapshot,
                         const std::string& where) {
@@ -39,6 +42,14 @@ void expect_equal_files(const TemporaryFolder& saved, const std::vector<Checkpoi
   EXPECT_EQ(saved.num_entries(), std::ssize(of_save)) << where;
   for (const CheckpointFile& file : of_save) {
     EXPECT_TRUE(read_file(saved / file.name) == read_file(written / file.name)) << where << ", " << file.name;
+    const SafetensorsReader reader(saved / file.name);
+    std::vector<SafetensorsEntry> entries;
+    for (const SafetensorsTensor& tensor : reader.tensors())
+      entries.push_back({tensor.name, tensor.dtype, tensor.shape});
+    const TemporaryFolder streamed;
+    SafetensorsWriter writer(streamed / file.name, entries, kFileMetadata);
+    for (const SafetensorsTensor& tensor : reader.tensors()) writer.append(tensor.data);
+    EXPECT_EQ(writer.commit(), file) << where;
   }
 }
 
@@ -46,16 +57,18 @@ void expect_equal_files(const TemporaryFolder& saved, const std::vector<Checkpoi
 void save_twice(Engine& engine, const TemporaryFolder& saved, const TemporaryFolder& written,
                 const std::function<void()>& step, const std::string& where) {
   Communicator& comm = engine.communicator();
-  const SnapshotFiles files(engine);
+  const StateFiles files(engine);
   step();
   const std::vector<CheckpointFile> of_save = save_state(engine, saved.path());
   engine.snapshot()->take();
   step();
   if (comm.rank() == 0) files.make(written.path());
   comm.barrier();
-  files.write(written.path(), kGoesOn);
+  files.write(written.path(), kSnapshot, kGoesOn);
   comm.barrier();
-  if (comm.rank() == 0) expect_equal_files(saved, of_save, written, files.describe(written.path()), where);
+  const std::vector<std::uint64_t> hashes = files.hash(written.path());
+  const auto all = comm.all_gather_values(std::span<const std::uint64_t>(hashes));
+  if (comm.rank() == 0) expect_equal_files(saved, of_save, written, files.describe(all), where);
 }
 
 void expect_equal_files(const Job& job) {
@@ -68,7 +81,7 @@ void expect_equal_files(const Job& job) {
   });
 }
 
-TEST(SnapshotFiles, HaveTheBytesOfASaveOnEveryLayout) {
+TEST(StateFiles, HaveTheBytesOfASaveOnEveryLayout) {
   for (const int zero : {0, 1, 2, 3}) expect_equal_files({{.data = 3, .zero = zero, .global_batch = 12}});
   expect_equal_files({});
   expect_equal_files({{.stages = 2, .data = 2, .zero = 1}});
@@ -76,13 +89,13 @@ TEST(SnapshotFiles, HaveTheBytesOfASaveOnEveryLayout) {
   expect_equal_files({{.data = 2, .precision = Precision(PrecisionMode::kFp8)}});
 }
 
-TEST(SnapshotFiles, HaveAveragesAndFrozenParameters) {
+TEST(StateFiles, HaveAveragesAndFrozenParameters) {
   for (const int zero : {0, 2}) {
     expect_equal_files({.layout = {.data = 2, .zero = zero}, .ema = 0.75f, .frozen = {"blocks.1*"}});
   }
 }
 
-TEST(SnapshotFiles, HaveTensorChunks) {
+TEST(StateFiles, HaveTensorChunks) {
   for (const int data : {1, 2}) {
     Job job{.layout = {.stages = 2, .data = data, .zero = data - 1, .tensor = 2}};
     job.layout.gpt.heads = 4;
@@ -91,7 +104,7 @@ TEST(SnapshotFiles, HaveTensorChunks) {
   }
 }
 
-TEST(SnapshotFiles, HaveRunningStatistics) {
+TEST(StateFiles, HaveRunningStatistics) {
   const ResNetConfig config = tiny_resnet_config();
   for (const int stages : {1, 2}) {
     const TemporaryFolder saved, written;
@@ -112,7 +125,7 @@ TEST(SnapshotFiles, HaveRunningStatistics) {
   }
 }
 
-TEST(SnapshotFiles, TakeTheMemoryThatIsPredicted) {
+TEST(StateFiles, TakeTheMemoryThatIsPredicted) {
   for (const PipelineLayout& layout : std::vector<PipelineLayout>{{},
                                                                   {.data = 2},
                                                                   {.data = 2, .zero = 3},
@@ -150,39 +163,50 @@ TEST(SnapshotFiles, TakeTheMemoryThatIsPredicted) {
   }
 }
 
-TEST(SnapshotFiles, ABitThatFlipsInTheCopyIsFound) {
+TEST(StateFiles, ABitThatFlipsInTheCopyIsFound) {
   const TemporaryFolder folder;
   Job job;
   Engine engine(build_gpt(job.layout.model()), LocalWorld(1).communicator(0), job.options());
-  SnapshotFiles files(engine);
+  StateFiles files(engine);
   engine.snapshot()->take();
   files.note();
   files.make(folder.path());
-  files.write(folder.path(), kGoesOn);
+  files.write(folder.path(), kSnapshot, kGoesOn);
   const StateSnapshot::Piece piece = engine.snapshot()->piece(1, 0);  // a moment of the optimizer
   auto* word = reinterpret_cast<std::uint32_t*>(const_cast<float*>(&piece.values[77]));
   *word ^= 1u << 9;
-  const std::string message = message_of([&] { files.write(folder.path(), kGoesOn); });
+  const std::string message = message_of([&] { files.write(folder.path(), kSnapshot, kGoesOn); });
   EXPECT_NE(message.find("silent corruption: the copy of '" + engine.layout().groups[1].name + "'"),
             std::string::npos)
       << message;
   *word ^= 1u << 9;
-  files.write(folder.path(), kGoesOn);
+  files.write(folder.path(), kSnapshot, kGoesOn);
 }
 
-TEST(SnapshotFiles, ACancelledWriteEndsEarly) {
+TEST(StateFiles, ACancelledWriteEndsEarly) {
   const TemporaryFolder folder;
   Job job;
   Engine engine(build_gpt(job.layout.model()), LocalWorld(1).communicator(0), job.options());
-  const SnapshotFiles files(engine);
+  const StateFiles files(engine);
   engine.snapshot()->take();
   files.make(folder.path());
   const std::string empty = read_file(folder / kModelFile);
   const std::atomic<bool> cancelled = true;
-  files.write(folder.path(), cancelled);
+  files.write(folder.path(), kSnapshot, cancelled);
   EXPECT_EQ(read_file(folder / kModelFile), empty);
-  files.write(folder.path(), kGoesOn);
+  files.write(folder.path(), kSnapshot, kGoesOn);
   EXPECT_NE(read_file(folder / kModelFile), empty);
+}
+
+TEST(StateFiles, AFailureOfARankIsAnErrorOnAllRanks) {
+  const TemporaryFolder folder;
+  const PipelineLayout layout{.data = 3, .zero = 1, .global_batch = 12};
+  run_local_ranks(layout.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
+    const Engine engine(build_gpt(layout.model()), comm, layout.options());
+    const std::string message = message_of([&] { save_state(engine, folder / "absent"); });
+    const std::string expected = comm->rank() == 0 ? "absent" : "rank 0 could not write its part";
+    EXPECT_NE(message.find(expected), std::string::npos) << message;
+  });
 }
 
 }  // namespace
