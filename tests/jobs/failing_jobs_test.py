@@ -128,7 +128,7 @@ class FailingJobs(JobTest):
     def test_an_overflow_is_named_with_its_rank(self):
         stderr = self.run_job(2, "overflow", "--set", "precision.mode=fp16", "--set", "precision.loss_scale=1e30",
                               "--set", "precision.max_skips=2", expect=1)
-        self.assertIn("2 steps in a row", stderr)
+        self.assertIn("2 consecutive steps", stderr)
         self.assertIn("of block 'head', micro-batch 0, on rank 0", stderr)
 
     def test_killed_at_random_moments_it_continues_bit_identically(self):
