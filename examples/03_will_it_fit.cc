@@ -5,7 +5,7 @@
 // Expected within a second: the largest memory of a rank for 4 layouts of GPT-2 124M. Two layouts fit into
 // 3 GiB. For the others, it shows the cheapest change that makes them fit:
 //
-//   1 rank: 4.12 GiB, does not fit; zero = 2 and 2 ranks would do
+//   1 rank: 4.12 GiB, does not fit; zero = 2 and num_ranks = 2 would do
 //   4 ranks, data parallel: 3.06 GiB, does not fit; zero = 1 would do
 //   4 ranks, ZeRO-2: 1.76 GiB, fits
 //   4 stages: 2.06 GiB, fits
@@ -15,6 +15,13 @@
 #include "parallel/foresee/memory_fit.h"
 
 using namespace trireme;
+
+std::string to_text(const std::vector<Change>& changes) {
+  std::vector<std::string> parts;
+  for (const Change& change : changes)
+    parts.push_back(fmt::format("{} = {}", change.field, to_text(change.value)));
+  return listed(parts);
+}
 
 int main() {
   const auto gpt = std::make_shared<const BlockList>(build_gpt(gpt_config_for_size("124m")));
