@@ -210,7 +210,7 @@ TEST_F(TrainCli, OverflowsThatDoNotEndEndTheRun) {
       run(train("fixed", {"precision.mode=fp16", "precision.loss_scale=1e30", "precision.max_skips=3"}));
   EXPECT_EQ(fixed.exit_code, 1);
   EXPECT_THAT(fixed.err,
-              AllOf(HasSubstr("step 1 is skipped, loss scale 1e+30"), HasSubstr("3 steps in a row"),
+              AllOf(HasSubstr("step 1 is skipped, loss scale 1e+30"), HasSubstr("3 consecutive steps"),
                     HasSubstr("of block 'head', micro-batch 0, on rank 0")));
   EXPECT_EQ(metrics("fixed").size(), 3u);
   const ProgramResult floor =
