@@ -154,12 +154,10 @@ class LayoutSearcher {
       const std::int64_t limit = is_last || options_.uses_whole_limit ? limit_bytes_ : limit_bytes_ / 8 * 7;
       const bool may_be_cut =
           is_last && settled.empty() && choice.layout.pipeline > 1 && choice.layout.cut.empty();
-      const bool fits = peak_within(limit, brief_of(job)).has_value();
-      if (!fits && !may_be_cut) continue;
       const double limit_ms = tried.layout ? tried.layout->price.step_ms : this->limit_ms();
       bool is_slow = kSureShare * simulated_bound_ms(job, cluster_, device_) >= limit_ms;
       std::optional<std::int64_t> peak;
-      if (fits && !is_slow) {
+      if (!is_slow && peak_within(limit, brief_of(job))) {
         const PlanPrice price = price_layout(job, cluster_, device_);
         is_slow = price.step_ms >= limit_ms;
         if (!is_slow) peak = peak_within(limit, job);

@@ -7,12 +7,12 @@
 // with less memory.
 //
 // The candidates are tried in the order of a cheap lower bound on their time, until no bound is below the
-// time of the slowest of the `most` best layouts. A candidate whose short step needs too much memory is
-// rejected, and then a candidate whose second bound is too large ([Note: bounds of layouts]). The step of
-// each remaining candidate is simulated ([Note: folded plans]). If the step is fast enough, memory is
-// predicted to the byte. Each layout gets the fastest values of accumulate_unsharded and keep_gathered that
-// fit. Of layouts that have equal time and memory and differ only in recompute and ZeRO stage, the simplest
-// is kept. If stages do not fit with the fastest cut, they are cut as in training ([Note: search of cuts]).
+// time of the last of the best. A second bound rejects slow ones ([Note: bounds of layouts]), and a short
+// step those that need too much memory. For the others the step is simulated ([Note: folded plans]), and if
+// it is fast enough, the memory is predicted to the byte. Each layout accumulates in the fastest way that
+// fits. Stages that do not fit with their cut are cut as training would cut them ([Note: search of cuts]).
+// Layouts with equal time and memory that differ only in recompute and in sharing with data ranks count as
+// one: the simplest.
 #pragma once
 
 #include <functional>
