@@ -202,8 +202,8 @@ class LayoutSearcher {
     }
   }
 
-  /// Compares the layouts that shard and recompute most, or all layouts if there are none among these, by
-  /// steps of few micro-batches. Each keeps as little of a step as possible.
+  /// Compares the layouts that shard and recompute most, or all layouts if there are none among these. Each
+  /// keeps as little of a step as possible. A short step, which needs no more, rejects most of them.
   void find_closest() {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const bool smallest_only : {true, false}) {
@@ -213,21 +213,17 @@ class LayoutSearcher {
         if (smallest_only && !is_smallest(job)) continue;
         try {
           if (options_.check) options_.check(job.options);
-          const auto peak = peak_within(least - 1, brief_of(job));
+          const auto peak =
+              peak_within(least - 1, brief_of(job)) ? peak_within(least - 1, job) : std::nullopt;
           if (!peak) continue;
-          least = *peak;
           found_.closest = job;
+          found_.closest_bytes = least = *peak;
         } catch (const Error&) {
           note_refusal(std::current_exception());
         }
       }
-      if (found_.closest) break;
+      if (found_.closest) return;
     }
-    if (!found_.closest) return;
-    EngineOptions options = found_.closest->options;
-    options.planning = Planning::kOwnRank;
-    const StepPrediction step = predict_largest_step(job_.blocks, options, job_.sample, job_.num_ranks);
-    found_.closest_bytes = step.memory.device_peak;
   }
 
   const PlannedJob& job_;

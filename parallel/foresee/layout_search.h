@@ -54,7 +54,7 @@ struct FoundLayout {
 struct FoundLayouts {
   std::vector<FoundLayout> best;  // fastest first
   int num_candidates = 0, num_too_large = 0, num_refused = 0, num_timed = 0;
-  /// If none fits, the one that needs the least memory, by steps of few micro-batches.
+  /// If none fits, the one that needs the least memory with the fastest cut.
   std::optional<PlannedJob> closest;
   std::int64_t closest_bytes = 0;
 };

@@ -11,6 +11,7 @@
 
 #include "models/gpt.h"
 #include "models/resnet.h"
+#include "parallel/foresee/accumulation_choice.h"
 #include "parallel/foresee/memory_cut.h"
 #include "parallel/layout/block_work.h"
 #include "runtime/base/error.h"
