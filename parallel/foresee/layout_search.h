@@ -6,13 +6,13 @@
 // the micro-batch, which varies only if the options allow it. GPipe is left out: 1F1B takes the same time
 // with less memory.
 //
-// The candidates are tried in the order of a cheap lower bound on their time, until no bound is below the
-// time of the last of the best. A second bound rejects slow ones ([Note: bounds of layouts]), and a short
-// step those that need too much memory. For the others the step is simulated ([Note: folded plans]), and if
-// it is fast enough, the memory is predicted to the byte. Each layout accumulates in the fastest way that
-// fits. Stages that do not fit with their cut are cut as training would cut them ([Note: search of cuts]).
-// Layouts with equal time and memory that differ only in recompute and in sharing with data ranks count as
-// one: the simplest.
+// The search repeatedly takes the candidate with the least bound on its time ([Note: bounds of layouts]). It
+// ends when no bound is below the time of the last of the best. A candidate with a cheap bound gets its
+// second one. With the second bound it is tried: a short step rejects layouts that need too much memory, the
+// others are simulated ([Note: folded plans]), and if the step is fast enough, the memory is predicted to the
+// byte. Each layout accumulates in the fastest way that fits. Stages that do not fit with their cut are cut
+// as training would cut them ([Note: search of cuts]). Layouts with equal time and memory that differ only in
+// recompute and in sharing with data ranks count as one: the simplest.
 #pragma once
 
 #include <functional>
