@@ -54,9 +54,16 @@ std::vector<Layout> combinations(const PlannedJob& job, int tensor_chunks, const
   return all;
 }
 
-bool data_ranks_span_hosts(const PlannedJob& job) {
-  const Mesh mesh = mesh_of(job.num_ranks, job.options.layout.pipeline, job.options.layout.tensor);
-  return spans_hosts(mesh, hosts_like(job.options.hosts, job.num_ranks), Axis::kData);
+/// True if some choice of accumulation gives the layout exchanges of two levels, if it may choose.
+bool may_have_two_levels(PlannedJob job) {
+  EngineOptions& options = job.options;
+  options.layout.exchange = Exchange::kAuto;
+  options.hosts = hosts_like(options.hosts, job.num_ranks);
+  for (const bool unsharded : {true, false}) {
+    options.layout.accumulate_unsharded = unsharded;
+    if (exchange_of(options, job.num_ranks).data_ranks_per_host > 1) return true;
+  }
+  return false;
 }
 
 /// True if the ranks, the blocks and the micro-batches can be divided so.
@@ -79,7 +86,7 @@ bool is_redundant(const PlannedJob& job, const Layout& given, const OpenFields& 
     return true;
   const bool recomputes_twice = layout.recomputes_segments() && layout.recompute != Recompute::kNone;
   if (open.contains("recompute") && open.contains("recompute_every") && recomputes_twice) return true;
-  return layout.exchange != given.exchange && !data_ranks_span_hosts(job);
+  return layout.exchange != given.exchange && !may_have_two_levels(job);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -21,8 +22,21 @@ namespace {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
+/// A candidate that takes at least `ms`.
+struct OpenLayout {
+  double ms = 0;
+  std::size_t candidate = 0;
+  bool is_simulated = false;  // `ms` is its second bound
+
+  /// Equal bounds are in the order of the candidates: the simplest comes first.
+  bool operator<(const OpenLayout& other) const {
+    return std::tie(ms, candidate) < std::tie(other.ms, other.candidate);
+  }
+};
+
 /// The result of trying a candidate.
 struct Tried {
+  std::optional<OpenLayout> open;     // with its second bound
   std::optional<FoundLayout> layout;  // if it fits and is fast enough
   bool is_too_large = false;
   std::exception_ptr failure;
@@ -86,12 +100,13 @@ class LayoutSearcher {
   }
 
  private:
-  /// Sorts by bound. Equal bounds stay in the order of the candidates: the simplest comes first.
   void list_candidates() {
     candidates_ = layout_candidates(job_, options_.open, options_.varies_micro_batch);
     set_block_bounds(candidates_, job_, cluster_, device_);
-    std::ranges::stable_sort(candidates_, {}, &LayoutCandidate::bound_ms);
     found_.num_candidates = static_cast<int>(candidates_.size());
+    for (std::size_t i = 0; i < candidates_.size(); ++i) {
+      open_.insert({.ms = candidates_[i].bound_ms, .candidate = i});
+    }
   }
 
   /// A candidate must be faster than this to be among the best.
@@ -99,41 +114,58 @@ class LayoutSearcher {
     return found_.best.size() < options_.most ? kNoLimit : found_.best.back().price.step_ms;
   }
 
-  /// [Note: search by threads] Several threads try a batch of the candidates that may be fastest. The results
+  bool may_be_best(const OpenLayout& layout) const { return kSureShare * layout.ms < limit_ms(); }
+
+  /// Removes the open layouts that may be fastest.
+  std::vector<OpenLayout> next_batch() {
+    constexpr std::size_t kBatch = 16;
+    std::vector<OpenLayout> batch;
+    while (batch.size() < kBatch && !open_.empty() && may_be_best(*open_.begin())) {
+      batch.push_back(open_.extract(open_.begin()).value());
+    }
+    return batch;
+  }
+
+  /// [Note: search by threads] Several threads try a batch of the layouts that may be fastest. The results
   /// are then added in the batch's order, so neither the found layouts nor the counts depend on the number of
   /// threads.
   void try_all() {
-    constexpr std::ptrdiff_t kBatch = 16;
-    auto first = candidates_.begin();
-    while (true) {
-      const auto end = std::ranges::partition_point(
-          first, candidates_.end(), [&](double ms) { return kSureShare * ms < limit_ms(); },
-          &LayoutCandidate::bound_ms);
-      if (first == end) return;
-      if (options_.on_progress) options_.on_progress(progress(end - first, first->bound_ms));
-      std::vector<Tried> tried(static_cast<std::size_t>(std::min(kBatch, end - first)));
-      for_each_index(tried.size(), options_.threads,
-                     [&](std::size_t i) { tried[i] = try_candidate(first[static_cast<std::ptrdiff_t>(i)]); });
+    for (auto batch = next_batch(); !batch.empty(); batch = next_batch()) {
+      if (options_.on_progress) options_.on_progress(progress(batch));
+      std::vector<Tried> tried(batch.size());
+      for_each_index(batch.size(), options_.threads, [&](std::size_t i) { tried[i] = try_open(batch[i]); });
       for (Tried& one : tried) add(std::move(one));
-      first += std::ssize(tried);
     }
   }
 
-  SearchProgress progress(std::ptrdiff_t num_open, double open_ms) const {
-    return {.num_open = static_cast<std::size_t>(num_open),
-            .open_ms = open_ms,
+  SearchProgress progress(const std::vector<OpenLayout>& batch) const {
+    const auto num_later =
+        std::ranges::count_if(open_, [&](const auto& layout) { return may_be_best(layout); });
+    return {.num_open = batch.size() + static_cast<std::size_t>(num_later),
+            .open_ms = batch[0].ms,
             .num_timed = found_.num_timed,
             .num_too_large = found_.num_too_large,
             .best_ms = found_.best.empty() ? 0 : found_.best[0].price.step_ms};
   }
 
   /// Called by threads; changes nothing.
-  Tried try_candidate(const LayoutCandidate& candidate) const {
+  Tried try_open(OpenLayout open) const {
     try {
-      return try_layout(candidate.of(job_));
+      const PlannedJob layout = candidates_[open.candidate].of(job_);
+      if (open.is_simulated) return try_layout(layout);
+      PlannedJob fastest = layout;
+      fastest.options = choices_of(layout).front();
+      if (options_.check) options_.check(fastest.options);
+      open.is_simulated = true;
+      open.ms = std::max(open.ms, simulated_bound_ms(fastest, cluster_, device_));
+      return {.open = open};
     } catch (...) {
       return {.failure = std::current_exception()};
     }
+  }
+
+  std::vector<EngineOptions> choices_of(const PlannedJob& layout) const {
+    return accumulation_choices(layout.options, options_.open, layout.num_ranks);
   }
 
   /// [Note: ways to accumulate] A choice that keeps less of a step sends more, and takes longer (at most 1 %
@@ -144,7 +176,7 @@ class LayoutSearcher {
     Tried tried;
     std::vector<Layout> settled;  // choices that fit, or are too slow
     PlannedJob job = layout;
-    const auto choices = accumulation_choices(layout.options, options_.open, layout.num_ranks);
+    const auto choices = choices_of(layout);
     for (const EngineOptions& choice : choices) {
       const auto keeps_more = [&](const Layout& other) { return other.keeps_all_of(choice.layout); };
       if (std::ranges::any_of(settled, keeps_more)) continue;
@@ -154,12 +186,10 @@ class LayoutSearcher {
       const std::int64_t limit = is_last || options_.uses_whole_limit ? limit_bytes_ : limit_bytes_ / 8 * 7;
       const bool may_be_cut =
           is_last && settled.empty() && choice.layout.pipeline > 1 && choice.layout.cut.empty();
-      const bool fits = peak_within(limit, brief_of(job)).has_value();
-      if (!fits && !may_be_cut) continue;
       const double limit_ms = tried.layout ? tried.layout->price.step_ms : this->limit_ms();
-      bool is_slow = kSureShare * simulated_bound_ms(job, cluster_, device_) >= limit_ms;
+      bool is_slow = false;
       std::optional<std::int64_t> peak;
-      if (fits && !is_slow) {
+      if (peak_within(limit, brief_of(job))) {
         const PlanPrice price = price_layout(job, cluster_, device_);
         is_slow = price.step_ms >= limit_ms;
         if (!is_slow) peak = peak_within(limit, job);
@@ -182,6 +212,8 @@ class LayoutSearcher {
   }
 
   void add(Tried tried) {
+    if (tried.open) open_.insert(*tried.open);
+    if (tried.open) return;
     if (tried.failure) note_refusal(tried.failure);
     ++(tried.failure ? found_.num_refused : tried.is_too_large ? found_.num_too_large : found_.num_timed);
     if (!tried.layout || tried.layout->price.step_ms >= limit_ms()) return;
@@ -204,32 +236,28 @@ class LayoutSearcher {
     }
   }
 
-  /// Compares the layouts that shard and recompute most, or all layouts if there are none among these, by
-  /// steps of few micro-batches. Each keeps as little of a step as possible.
+  /// Compares the layouts that shard and recompute most, or all layouts if there are none among these. Each
+  /// keeps as little of a step as possible. A short step, which needs no more, rejects most of them.
   void find_closest() {
     std::int64_t least = std::numeric_limits<std::int64_t>::max();
     for (const bool smallest_only : {true, false}) {
       for (const LayoutCandidate& candidate : candidates_) {
         PlannedJob job = candidate.of(job_);
-        job.options = accumulation_choices(job.options, options_.open, job.num_ranks).back();
+        job.options = choices_of(job).back();
         if (smallest_only && !is_smallest(job)) continue;
         try {
           if (options_.check) options_.check(job.options);
-          const auto peak = peak_within(least - 1, brief_of(job));
+          const auto peak =
+              peak_within(least - 1, brief_of(job)) ? peak_within(least - 1, job) : std::nullopt;
           if (!peak) continue;
-          least = *peak;
           found_.closest = job;
+          found_.closest_bytes = least = *peak;
         } catch (const Error&) {
           note_refusal(std::current_exception());
         }
       }
-      if (found_.closest) break;
+      if (found_.closest) return;
     }
-    if (!found_.closest) return;
-    EngineOptions options = found_.closest->options;
-    options.planning = Planning::kOwnRank;
-    const StepPrediction step = predict_largest_step(job_.blocks, options, job_.sample, job_.num_ranks);
-    found_.closest_bytes = step.memory.device_peak;
   }
 
   const PlannedJob& job_;
@@ -239,6 +267,7 @@ class LayoutSearcher {
   const LayoutSearchOptions& options_;
   const std::vector<double> costs_;  // per block, for cuts
   std::vector<LayoutCandidate> candidates_;
+  std::set<OpenLayout> open_;
   FoundLayouts found_;
   std::exception_ptr refusal_;  // the last refusal
 };

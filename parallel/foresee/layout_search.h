@@ -6,13 +6,13 @@
 // the micro-batch, which varies only if the options allow it. GPipe is left out: 1F1B takes the same time
 // with less memory.
 //
-// The candidates are tried in the order of a cheap lower bound on their time, until no bound is below the
-// time of the slowest of the `most` best layouts. A candidate whose short step needs too much memory is
-// rejected, and then a candidate whose second bound is too large ([Note: bounds of layouts]). The step of
-// each remaining candidate is simulated ([Note: folded plans]). If the step is fast enough, memory is
-// predicted to the byte. Each layout gets the fastest values of accumulate_unsharded and keep_gathered that
-// fit. Of layouts that have equal time and memory and differ only in recompute and ZeRO stage, the simplest
-// is kept. If stages do not fit with the fastest cut, they are cut as in training ([Note: search of cuts]).
+// The search repeatedly takes the candidate with the least bound on its time ([Note: bounds of layouts]). It
+// ends when no bound is below the time of the last of the best. A candidate with a cheap bound gets its
+// second one. With the second bound it is tried: a short step rejects layouts that need too much memory, the
+// others are simulated ([Note: folded plans]), and if the step is fast enough, the memory is predicted to the
+// byte. Each layout accumulates in the fastest way that fits. Stages that do not fit with their cut are cut
+// as training would cut them ([Note: search of cuts]). Layouts with equal time and memory that differ only in
+// recompute and in sharing with data ranks count as one: the simplest.
 #pragma once
 
 #include <functional>
@@ -54,7 +54,7 @@ struct FoundLayout {
 struct FoundLayouts {
   std::vector<FoundLayout> best;  // fastest first
   int num_candidates = 0, num_too_large = 0, num_refused = 0, num_timed = 0;
-  /// If none fits, the one that needs the least memory, by steps of few micro-batches.
+  /// If none fits, the one that needs the least memory with the fastest cut.
   std::optional<PlannedJob> closest;
   std::int64_t closest_bytes = 0;
 };
