@@ -29,7 +29,7 @@ TEST(TextFile, IsReadWhole) {
 TEST(TextFile, TheSizeIsAGuess) {
   EXPECT_NE(read_text_file({.path = "/proc/self/status", .max_bytes = 1 << 20}).find("Pid:"),
             std::string::npos);
-  EXPECT_NE(error_of("/proc/self/status", 10).find("more than the 10 bytes"), std::string::npos);
+  EXPECT_NE(error_of("/proc/self/status", 10).find("more than the maximum of 10"), std::string::npos);
 }
 
 TEST(TextFile, OneThatIsTooLargeIsNotRead) {
@@ -38,7 +38,7 @@ TEST(TextFile, OneThatIsTooLargeIsNotRead) {
   std::filesystem::resize_file(folder / "a", std::uintmax_t{1} << 40);  // a sparse file
   const std::string message = error_of(folder / "a");
   EXPECT_NE(message.find("the job file " + (folder / "a").string()), std::string::npos) << message;
-  EXPECT_NE(message.find("1099511627776 bytes, more than the 1048576"), std::string::npos) << message;
+  EXPECT_NE(message.find("1099511627776 bytes, more than the maximum of 1048576"), std::string::npos) << message;
 }
 
 TEST(TextFile, OnlyRegularFilesAreRead) {
