@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "models/gpt.h"
 #include "parallel/foresee/folded_plan.h"
@@ -180,7 +181,13 @@ RunPrice::ShortStep RunPrice::short_step(const PlannedJob& job) const {
         continues = computes(action.kind) && !gathers;
       }
       const ActionCalls* calls = calls_of(static_cast<int>(stage), action);
-      if (calls != nullptr) ++step.parts.back()[calls];
+      if (calls == nullptr) continue;
+      auto& part = step.parts.back();  // in the order of the plan, so that sums are equal in every run
+      const auto known = std::ranges::find(part, calls, [](const auto& entry) { return entry.first; });
+      if (known != part.end())
+        ++known->second;
+      else
+        part.emplace_back(calls, 1);
     }
     step.plan.ranks[stage].actions = std::move(actions);
   }

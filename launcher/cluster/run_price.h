@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "parallel/cluster/cluster.h"
@@ -34,7 +35,7 @@ class RunPrice {
   /// whose `peer` is its index in `parts`.
   struct ShortStep {
     StepPlan plan;
-    std::vector<std::map<const ActionCalls*, int>> parts;
+    std::vector<std::vector<std::pair<const ActionCalls*, int>>> parts;
     double micro_batches = 0;
   };
   ShortStep short_step(const PlannedJob& job) const;
