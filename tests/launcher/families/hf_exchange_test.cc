@@ -146,8 +146,7 @@ TEST_F(HfExchange, WeightsAreOfTheSameModel) {
                     HasSubstr("model.from = \"hf:")));
   EXPECT_THAT(refusal([](ModelSection& model) { model.rope_theta = 9.0; }),
               HasSubstr("rope_theta is 10000.0, but the job has 9.0"));
-  EXPECT_THAT(refusal([](ModelSection& model) { model.rope_factor = 1.0; }),
-              HasSubstr("rope_scaling is {"));
+  EXPECT_THAT(refusal([](ModelSection& model) { model.rope_factor = 1.0; }), HasSubstr("rope_scaling is {"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.tied = true; }),
               HasSubstr("tie_word_embeddings is false, but the job has true"));
   EXPECT_THAT(refusal([](ModelSection& model) { model.name = "gpt"; }),

@@ -38,7 +38,8 @@ TEST(TextFile, OneThatIsTooLargeIsNotRead) {
   std::filesystem::resize_file(folder / "a", std::uintmax_t{1} << 40);  // a sparse file
   const std::string message = error_of(folder / "a");
   EXPECT_NE(message.find("the job file " + (folder / "a").string()), std::string::npos) << message;
-  EXPECT_NE(message.find("1099511627776 bytes, more than the maximum of 1048576"), std::string::npos) << message;
+  EXPECT_NE(message.find("1099511627776 bytes, more than the maximum of 1048576"), std::string::npos)
+      << message;
 }
 
 TEST(TextFile, OnlyRegularFilesAreRead) {
