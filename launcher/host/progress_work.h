@@ -21,7 +21,7 @@ class ProgressWork {
 
   Progress progress() const { return progress_; }
   void set(Progress progress) { progress_ = progress; }
-  /// Whether later work runs on the caller's thread.
+  /// Sets the thread of later work: the caller's if `at_once`, else a new one.
   void run_at_once(bool at_once) { at_once_ = at_once; }
   /// Long work returns early once this is true.
   const std::atomic<bool>& is_cancelled() const { return cancelled_; }

@@ -65,6 +65,20 @@ Manifest to_manifest(const json& object) {
   return manifest;
 }
 
+/// Readers open files of tensors by name. An unlisted one has no checksum, and may be a link to another
+/// place.
+void check_tensor_files_are_listed(const Manifest& manifest, const std::filesystem::path& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() != ".safetensors") continue;
+    TRIREME_CHECK(std::ranges::find(manifest.files, entry->path().filename().string(),
+                                    &CheckpointFile::name) != manifest.files.end(),
+                  "checkpoint file {} is not listed in the manifest: remove it, or restore the manifest",
+                  entry->path().string());
+  }
+}
+
 }  // namespace
 
 void write_manifest(const Manifest& manifest, const std::filesystem::path& folder) {
@@ -130,24 +144,6 @@ CheckpointFile describe_file(const std::filesystem::path& path) {
   hash.update(file.bytes());
   return {.name = path.filename().string(), .bytes = file.bytes().size(), .checksum = hash.value()};
 }
-
-namespace {
-
-/// Readers open files of tensors by name. An unlisted one has no checksum, and may be a link to another
-/// place.
-void check_tensor_files_are_listed(const Manifest& manifest, const std::filesystem::path& folder) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->path().extension() != ".safetensors") continue;
-    TRIREME_CHECK(std::ranges::find(manifest.files, entry->path().filename().string(),
-                                    &CheckpointFile::name) != manifest.files.end(),
-                  "checkpoint file {} is not listed in the manifest: remove it, or restore the manifest",
-                  entry->path().string());
-  }
-}
-
-}  // namespace
 
 void verify_files(const Manifest& manifest, const std::filesystem::path& folder, Verify verify) {
   check_tensor_files_are_listed(manifest, folder);

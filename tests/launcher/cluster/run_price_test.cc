@@ -54,7 +54,7 @@ TEST(RunPrice, RecomputeIsOneMoreForwardOfTheLayers) {
   run.recompute.reset();
   Cluster cluster = ideal_cluster();
   cluster.framework.recompute = true;
-  EXPECT_DOUBLE_EQ(step_s(cluster, run), explicit_s);
+  EXPECT_EQ(step_s(cluster, run), explicit_s);
 }
 
 TEST(RunPrice, IdealTensorRanksDivideTheStep) {
