@@ -47,6 +47,13 @@ TEST(TerminalText, ErrorsHaveTheLinesThatTheyWereMadeOf) {
   EXPECT_EQ(split_lines("a\n\nb\n"), (std::vector<std::string>{"a", "", "b"}));
 }
 
+TEST(TerminalText, ANulDoesNotCutAMessage) {
+  const std::string name("a\0b\0", 4);
+  EXPECT_STREQ(Error(ErrorCode::kRuntime, "tensor '{}' is unknown", name).what(),
+               "tensor 'a\\x00b\\x00' is unknown");
+  EXPECT_STREQ(Error(ErrorCode::kRuntime, "x").saying(name).what(), "a\\x00b\\x00");
+}
+
 TEST(TerminalText, IsWhatTheLogShows) {
   const testing::LogCapture log;
   log_warning("tensor '\x1b]0;title\x07' is unknown");
