@@ -31,6 +31,7 @@
 #include "launcher/host/waiting_share.h"
 #include "launcher/job/build.h"
 #include "launcher/keys/job_file.h"
+#include "launcher/render/json_text.h"
 #include "launcher/report/engines_report.h"
 #include "launcher/report/roofline_report.h"
 #include "launcher/train/rank_session.h"
@@ -49,6 +50,10 @@ struct DoctorArguments {
   std::optional<std::string> arithmetic;         // the device
   std::vector<std::string> overrides;
 };
+
+void print_report(const auto& report, bool json) {
+  print_text(json ? json_text(to_json(report), 2) + "\n" : to_text(report));
+}
 
 // Uses the communicator that a job with device = "auto" would use.
 AllReduceBandwidth try_all_reduce(const LaunchEnvironment& launch,
@@ -77,7 +82,7 @@ JobConfig job_of(const DoctorArguments& arguments, const LaunchEnvironment& laun
 
 ExitCode show_roofline(const DoctorArguments& arguments, const LaunchEnvironment& launch) {
   const RooflineReport report = make_roofline_report(job_of(arguments, launch));
-  print_text(arguments.json ? to_json(report) : to_text(report));
+  print_report(report, arguments.json);
   return ExitCode::kDone;
 }
 
@@ -122,7 +127,7 @@ ExitCode show_engines(const DoctorArguments& arguments, const LaunchEnvironment&
                      [&](const CallTime& time) {
                        times.push_back(time);
                        if (!arguments.json) return;
-                       print_text(to_json(time));
+                       print_line(json_text(to_json(time)));
                        flush_output();
                      });
   if (!arguments.json) print_text(to_text(times));
@@ -209,7 +214,7 @@ ExitCode run_doctor(const DoctorArguments& arguments, const LaunchEnvironment& l
     report.gpu_rates = measure_device_rates({DeviceType::kCuda, 0}, 1, {});
   }
   const auto print = [&] {
-    if (launch.rank == 0) print_text(arguments.json ? to_json(report) : to_text(report));
+    if (launch.rank == 0) print_report(report, arguments.json);
     return ExitCode::kDone;
   };
   if (arguments.no_measure || launch.num_ranks == 1) return print();

@@ -24,6 +24,7 @@
 #include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
 #include "launcher/keys/left_out.h"
+#include "launcher/render/json_text.h"
 #include "launcher/state/run_checkpoint.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/progress.h"
@@ -109,7 +110,7 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, s
   if (metrics.top5) json["top5"] = *metrics.top5;
   if (text) json["perplexity"] = text->perplexity;
   if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
-  print_line(json.dump());
+  print_line(json_text(json));
 }
 
 /// With empty `data`, compares only what follows from the job and its paths: the tokenizer.

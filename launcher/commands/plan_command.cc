@@ -25,6 +25,7 @@
 #include "launcher/job/memory_fit.h"
 #include "launcher/keys/job_file.h"
 #include "launcher/records/output_folder.h"
+#include "launcher/render/json_text.h"
 #include "launcher/report/chosen_layout.h"
 #include "launcher/report/plan_details.h"
 #include "launcher/report/plan_report.h"
@@ -209,7 +210,7 @@ void print_timeline(const std::string& file, const Timeline& timeline, const Mes
 
 /// The first screen, or the requested details.
 std::string describe(const PlanArguments& arguments, const PlanReport& report) {
-  if (arguments.json) return to_json(report);
+  if (arguments.json) return json_text(to_json(report), 1) + "\n";
   if (!arguments.memory && !arguments.actions && !arguments.rank) return to_text(report);
   const bool both = arguments.memory == arguments.actions;  // only --rank was given
   std::string text;

@@ -21,6 +21,7 @@
 #include "launcher/host/machine.h"
 #include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
+#include "launcher/render/json_text.h"
 #include "launcher/state/run_checkpoint.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
@@ -152,7 +153,7 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   for (const std::string& prompt : prompts) {
     const nlohmann::ordered_json line = {{"prompt", prompt},
                                          {"text", sampler.write(prompt, [](std::string_view) {})}};
-    print_line(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_line(json_text(line));
     flush_output();
   }
   return ExitCode::kDone;

@@ -178,33 +178,32 @@ std::string to_text(const DoctorReport& report) {
   return text;
 }
 
-std::string to_json(const DoctorReport& report) {
+nlohmann::ordered_json to_json(const DoctorReport& report) {
   using Json = nlohmann::ordered_json;
-  const Json json = {{"version", report.version},
-                     {"build_type", report.build_type},
-                     {"compiler", report.compiler},
-                     {"sanitizers", report.sanitizers},
-                     {"backends", report.backends},
-                     {"cpu", report.cpu},
-                     {"instruction_sets", report.instruction_sets},
-                     {"cores",
-                      {{"usable", report.cores.usable()},
-                       {"machine", report.cores.machine},
-                       {"affinity", report.cores.affinity},
-                       {"quota", report.cores.quota ? Json(*report.cores.quota) : Json(nullptr)}}},
-                     {"memory_bytes", report.memory_bytes},
-                     {"sgemm_gflops", report.sgemm_gflops > 0 ? Json(report.sgemm_gflops) : Json(nullptr)},
-                     {"gpu_rates", rates_json(report.gpu_rates)},
-                     {"all_reduce", all_reduce_json(report.all_reduce)},
-                     {"gpus", gpus_json(report)},
-                     {"onednn", report.onednn},
-                     {"mpi_standard", report.mpi_standard},
-                     {"sentencepiece", true},
-                     {"launch",
-                      {{"launcher", report.launch.launcher},
-                       {"rank", report.launch.rank},
-                       {"ranks", report.launch.num_ranks}}}};
-  return json.dump(2) + "\n";
+  return {{"version", report.version},
+          {"build_type", report.build_type},
+          {"compiler", report.compiler},
+          {"sanitizers", report.sanitizers},
+          {"backends", report.backends},
+          {"cpu", report.cpu},
+          {"instruction_sets", report.instruction_sets},
+          {"cores",
+           {{"usable", report.cores.usable()},
+            {"machine", report.cores.machine},
+            {"affinity", report.cores.affinity},
+            {"quota", report.cores.quota ? Json(*report.cores.quota) : Json(nullptr)}}},
+          {"memory_bytes", report.memory_bytes},
+          {"sgemm_gflops", report.sgemm_gflops > 0 ? Json(report.sgemm_gflops) : Json(nullptr)},
+          {"gpu_rates", rates_json(report.gpu_rates)},
+          {"all_reduce", all_reduce_json(report.all_reduce)},
+          {"gpus", gpus_json(report)},
+          {"onednn", report.onednn},
+          {"mpi_standard", report.mpi_standard},
+          {"sentencepiece", true},
+          {"launch",
+           {{"launcher", report.launch.launcher},
+            {"rank", report.launch.rank},
+            {"ranks", report.launch.num_ranks}}}};
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // Capabilities of this machine and this build: the report to attach to a question.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,6 @@ DoctorReport examine(const LaunchEnvironment& launch);
 double measure_sgemm_gflops(int num_threads);
 
 std::string to_text(const DoctorReport& report);
-std::string to_json(const DoctorReport& report);
+nlohmann::ordered_json to_json(const DoctorReport& report);
 
 }  // namespace trireme

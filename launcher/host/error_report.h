@@ -2,14 +2,10 @@
 #pragma once
 
 #include <exception>
-#include <string_view>
 
 #include "runtime/base/error.h"
 
 namespace trireme {
-
-/// Prefix of every such line.
-inline constexpr std::string_view kErrorPrefix = "trireme: error: ";
 
 /// `rank` >= 0 names the reporting rank. The message is printed as one line unless Error::has_lines().
 void report_error(const std::exception& error, int rank = -1) noexcept;

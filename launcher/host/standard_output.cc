@@ -36,7 +36,7 @@ void clear_screen() {
 }
 
 void print_generated(std::string_view text) {
-  if (isatty(STDOUT_FILENO) == 1) {
+  if (::isatty(STDOUT_FILENO) == 1) {
     print_text(text);
   } else {
     put(text);
@@ -48,7 +48,7 @@ bool flush_output() {
   return std::fflush(stdout) == 0;
 }
 
-void check_output() {
+void check_output_written() {
   if (!flush_output() || std::ferror(stdout) != 0)
     throw Error(ErrorCode::kRuntime, "standard output cannot be written: {}", std::strerror(errno));
 }

@@ -27,6 +27,6 @@ void print_generated(std::string_view text);
 bool flush_output();
 
 /// Flushes. Throws Error(kRuntime) if output could not be written, as to a full disk.
-void check_output();
+void check_output_written();
 
 }  // namespace trireme

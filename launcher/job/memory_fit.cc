@@ -56,7 +56,8 @@ JobFit fit_memory(const PlannedJob& job, const StepPrediction& prediction, const
 
 std::string to_text(const JobFit& fit) {
   const std::string limit = fmt::format("{} ({})", format_bytes(fit.limit.bytes), fit.limit.source);
-  if (fit.fits()) return fmt::format("fits: {} of {}", format_bytes(fit.peak_bytes), limit);
+  if (fit.fits())
+    return fmt::format("fits: {} of {}; the peak is in {}", format_bytes(fit.peak_bytes), limit, fit.action);
   return fmt::format("the job does not fit: a rank needs {} ({}), in {}, and may use {}; {}",
                      format_bytes(fit.peak_bytes), to_string(fit.at_peak), fit.action, limit,
                      describe_remedy(fit));

@@ -9,6 +9,7 @@
 #include "launcher/page/run_files.h"
 #include "launcher/page/run_json.h"
 #include "launcher/page/run_reader.h"
+#include "launcher/render/json_text.h"
 
 namespace trireme {
 namespace {
@@ -31,7 +32,7 @@ std::string fill(std::string_view text, const std::map<std::string, std::string>
 /// entity.
 std::string json_in_html(const Json& json) {
   std::string text;
-  for (const char c : dump_json(json)) {
+  for (const char c : json_text(json)) {
     if (c == '<') {
       text += "\\u003c";
     } else if (c == '>') {

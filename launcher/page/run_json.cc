@@ -85,8 +85,4 @@ Json row_json(const MetricsLine& line) {
   return row;
 }
 
-std::string dump_json(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
 }  // namespace trireme

@@ -17,7 +17,4 @@ nlohmann::ordered_json run_json(const RunReader& reader, const std::string& name
 /// A new line in the form that a page appends: {"step": 5, "loss": 1.5, "memory.parameters": 1024}.
 nlohmann::ordered_json row_json(const MetricsLine& line);
 
-/// Serializes `json`. Invalid UTF-8 is replaced, because names of folders may contain any bytes.
-std::string dump_json(const nlohmann::ordered_json& json);
-
 }  // namespace trireme

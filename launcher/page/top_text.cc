@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "launcher/render/text_table.h"
 #include "runtime/base/terminal_text.h"
 
 namespace trireme {
@@ -22,8 +23,7 @@ void add_figure(std::string& text, const Json& last, const char* field, const ch
 std::string rank_table(const Json& ranks) {
   constexpr std::size_t kMaxRows = 32;
   std::vector<Json> rows(ranks.begin(), ranks.end());
-  std::string text =
-      fmt::format("{:>6} {:>10} {:>10} {:>16}\n", "rank", "step ms", "mean ms", "over the median");
+  TextRows cells = {{"rank", "step ms", "mean ms", "over the median", ""}};
   if (rows.size() > kMaxRows) {
     std::stable_sort(rows.begin(), rows.end(), [](const Json& a, const Json& b) {
       return a["mean_ms"].get<double>() > b["mean_ms"].get<double>();
@@ -31,10 +31,12 @@ std::string rank_table(const Json& ranks) {
     rows.resize(kMaxRows);
   }
   for (const Json& row : rows) {
-    text += fmt::format("{:>6} {:>10.2f} {:>10.2f} {:>13.2f} ms{}\n", row["rank"].get<int>(),
-                        row["step_ms"].get<double>(), row["mean_ms"].get<double>(),
-                        row["excess_ms"].get<double>(), row["slowest"].get<bool>() ? "  slowest" : "");
+    const auto ms = [&row](const char* key) { return fmt::format("{:.2f}", row[key].get<double>()); };
+    cells.push_back({std::to_string(row["rank"].get<int>()), ms("step_ms"), ms("mean_ms"),
+                     ms("excess_ms") + " ms", row["slowest"].get<bool>() ? "slowest" : ""});
   }
+  std::string text =
+      to_text(std::move(cells), {.num_left = 0, .num_kept = 5, .most_rows = kMaxRows, .num_text = 1});
   if (ranks.size() > rows.size())
     text += fmt::format("  the {} slowest of {} ranks\n", rows.size(), ranks.size());
   return text;

@@ -12,6 +12,7 @@
 #include "launcher/page/page_html.h"
 #include "launcher/page/run_files.h"
 #include "launcher/page/run_json.h"
+#include "launcher/render/json_text.h"
 #include "runtime/base/log.h"
 
 namespace trireme {
@@ -96,15 +97,15 @@ void Watch::look() {
     } else if (!news.lines.empty()) {
       Json rows = Json::array();
       for (const MetricsLine& line : news.lines) rows.push_back(row_json(line));
-      tell("rows", dump_json({{"run", i}, {"rows", std::move(rows)}}));
+      tell("rows", json_text({{"run", i}, {"rows", std::move(rows)}}));
     }
     if (files == runs_[i].files && !news.anew && news.lines.empty()) continue;
     runs_[i].files = std::move(files);
     const Json state = run_state(runs_[i].reader);
-    std::string text = dump_json(state);
+    std::string text = json_text(state);
     if (text == runs_[i].state) continue;
     runs_[i].state = std::move(text);
-    tell("state", dump_json({{"run", i}, {"state", state}}));
+    tell("state", json_text({{"run", i}, {"state", state}}));
   }
 }
 
@@ -113,7 +114,7 @@ HttpAnswer Watch::everything() {
     Json runs = Json::array();
     for (const Run& run : runs_) runs.push_back(run_json(run.reader, run.name));
     everything_ = std::make_shared<std::string>(
-        dump_json({{"after", number_text(last_number_)}, {"runs", std::move(runs)}}));
+        json_text({{"after", number_text(last_number_)}, {"runs", std::move(runs)}}));
     everything_number_ = last_number_;
   }
   return {.type = "application/json", .kept = everything_};

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "launcher/render/json_text.h"
 #include "runtime/base/disk_failure.h"
 #include "runtime/base/error.h"
 #include "runtime/base/regular_file.h"
@@ -28,8 +29,7 @@ std::string line_of(const std::string& event, Json fields) {
   Json line = {{"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
                {"event", event}};
   line.update(fields);
-  // The job's output may contain invalid UTF-8.
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(line) + "\n";
 }
 
 std::int64_t unix_time_of(const std::string& text) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "launcher/render/json_text.h"
 #include "runtime/base/lines_error.h"
 #include "runtime/checkpoint/json_file.h"
 
@@ -87,8 +88,7 @@ std::string to_json(const RunRecord& record) {
   if (record.event == RunRecord::Event::kResumed) json["step"] = record.step;
   if (!record.memory.empty()) json["memory"] = record.memory;
   if (!record.hosts.empty()) json["hosts"] = record.hosts;
-  // Messages and paths may contain invalid UTF-8.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 std::optional<RunRecord> parse_record(std::string_view text) {

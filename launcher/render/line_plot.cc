@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "launcher/render/svg.h"
+
 namespace trireme {
 namespace {
 
@@ -14,33 +16,6 @@ constexpr double kWidth = 760, kHeight = 420, kLeft = 76, kRight = 24, kTop = 76
 
 // Distinct for colour-blind readers, on light and dark backgrounds.
 constexpr const char* kColours[] = {"#2f6fc0", "#c25a1e", "#1f866a", "#7d62b8"};
-
-constexpr const char* kStyle = R"(<style>
-svg { color-scheme: light dark; font: 12px system-ui, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif }
-.ground { fill: #ffffff } .ink { fill: #1c2128 } .soft { fill: #59636e } .grid { stroke: #59636e; stroke-opacity: 0.25 }
-.title { font-size: 15px; font-weight: 600 } .middle { text-anchor: middle } .end { text-anchor: end }
-@media (prefers-color-scheme: dark) {
-.ground { fill: #14181d } .ink { fill: #e8ebef } .soft { fill: #a3acb8 } .grid { stroke: #a3acb8 }
-}
-</style>
-)";
-
-std::string escape(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    escaped += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : std::string(1, c);
-  }
-  return escaped;
-}
-
-/// A step of 1, 2 or 5 times a power of ten, for about five ticks.
-double tick_step(double most) {
-  const double raw = most / 5, power = std::pow(10.0, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (raw <= factor * power * 1.0001) return factor * power;
-  }
-  return 10 * power;
-}
 
 class Canvas {
  public:
@@ -56,12 +31,8 @@ class Canvas {
   }
 
   std::string draw() const {
-    std::string text = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
-        "role=\"img\">\n{2}<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n"
-        "<text class=\"ink title\" x=\"{3}\" y=\"28\">{4}</text>\n",
-        kWidth, kHeight, kStyle, kLeft, escape(plot_.title));
-    return text + axes() + curves() + "</svg>\n";
+    return svg_document(kWidth, kHeight, plot_.title,
+                        svg_label(kLeft, 28, "ink title", plot_.title) + axes() + curves());
   }
 
  private:
@@ -74,25 +45,20 @@ class Canvas {
 
   std::string axes() const {
     std::string text;
-    const double step = tick_step(most_);
+    const double step = tick_step(most_ / 5);
     for (int tick = 0; tick * step <= most_; ++tick) {
       const double y = y_at(tick * step);
-      text += fmt::format(
-          "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>"
-          "<text class=\"soft end\" x=\"{}\" y=\"{:.1f}\">{:.6g}</text>\n",
-          kLeft, kWidth - kRight, y, y, kLeft - 8, y + 4, tick * step);
+      text += svg_grid_line(kLeft, y, kWidth - kRight, y) +
+              svg_label(kLeft - 8, y + 4, "soft end", fmt::format("{:.6g}", tick * step));
     }
     double last = -kWidth;  // keeps a distance between labels
     for (const double x : xs_) {
       if (x_at(x) - last < 34) continue;
       last = x_at(x);
-      text += fmt::format("<text class=\"soft middle\" x=\"{:.1f}\" y=\"{}\">{:.4g}</text>\n", last,
-                          kHeight - kBottom + 20, x);
+      text += svg_label(last, kHeight - kBottom + 20, "soft middle", fmt::format("{:.4g}", x));
     }
-    text += fmt::format("<text class=\"soft middle\" x=\"{}\" y=\"{}\">{}</text>\n", kWidth / 2, kHeight - 14,
-                        escape(plot_.x_label));
-    return text + fmt::format("<text class=\"soft\" x=\"{}\" y=\"{}\">{}</text>\n", 12, kTop - 14,
-                              escape(plot_.y_label));
+    return text + svg_label(kWidth / 2, kHeight - 14, "soft middle", plot_.x_label) +
+           svg_label(12, kTop - 14, "soft", plot_.y_label);
   }
 
   std::string curves() const {
@@ -107,14 +73,13 @@ class Canvas {
         dots += fmt::format(
             "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"><title>{}: {:.4g}, {:.4g}</title>"
             "</circle>\n",
-            x_at(x), y_at(y), colour, escape(series.name), x, y);
+            x_at(x), y_at(y), colour, svg_text(series.name), x, y);
       }
       text += fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>\n{}",
                           path, colour, dots);
-      text += fmt::format(
-          "<rect x=\"{:.0f}\" y=\"40\" width=\"12\" height=\"12\" fill=\"{}\"/>"
-          "<text class=\"ink\" x=\"{:.0f}\" y=\"50\">{}</text>\n",
-          legend, colour, legend + 18, escape(series.name));
+      text += fmt::format("<rect x=\"{:.0f}\" y=\"40\" width=\"12\" height=\"12\" fill=\"{}\"/>\n", legend,
+                          colour) +
+              svg_label(legend + 18, 50, "ink", series.name);
       legend += 36 + 7 * static_cast<double>(series.name.size());
     }
     return text;

@@ -28,17 +28,13 @@ std::vector<std::size_t> widths_of(const TextRows& rows) {
 }
 
 std::string line_of(const std::vector<std::string>& row, const std::vector<std::size_t>& widths,
-                    std::size_t num_left) {
+                    const TableShape& shape) {
   std::string line;
   for (std::size_t c = 0; c < row.size(); ++c) {
-    line += c < num_left ? fmt::format("  {:<{}}", row[c], widths[c])
-                         : fmt::format("  {:>{}}", row[c], widths[c]);
+    const bool is_left = c < shape.num_left || c + shape.num_text >= row.size();
+    line += is_left ? fmt::format("  {:<{}}", row[c], widths[c]) : fmt::format("  {:>{}}", row[c], widths[c]);
   }
   return line.erase(line.find_last_not_of(' ') + 1) + "\n";
-}
-
-std::string three_digits(double value) {
-  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.{}f}", value, value >= 10 ? 1 : 2);
 }
 
 }  // namespace
@@ -58,7 +54,7 @@ std::string to_text(TextRows rows, const TableShape& shape) {
       text += fmt::format("  ... {} more ...\n", num_left_out);
       r += num_left_out;
     }
-    text += line_of(rows[r], widths, shape.num_left);
+    text += line_of(rows[r], widths, shape);
   }
   return text;
 }
@@ -76,6 +72,10 @@ std::string wrapped(const std::string& text, std::size_t width) {
   return all + line + "\n";
 }
 
+std::string three_digits(double value) {
+  return value >= 100 ? fmt::format("{:.0f}", value) : fmt::format("{:.{}f}", value, value >= 10 ? 1 : 2);
+}
+
 std::string short_bytes(std::int64_t bytes) {
   if (bytes == 0) return "-";
   if (bytes < 1024) return fmt::format("{} B", bytes);
@@ -84,6 +84,10 @@ std::string short_bytes(std::int64_t bytes) {
   int unit = 0;
   for (; value >= 1000 && unit < 3; ++unit) value /= 1024;
   return three_digits(value) + " " + units[unit];
+}
+
+std::string plural(std::int64_t count, std::string_view what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 std::string short_count(std::int64_t count) {

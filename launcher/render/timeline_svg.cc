@@ -6,6 +6,8 @@
 #include <cmath>
 #include <set>
 
+#include "launcher/render/svg.h"
+
 namespace trireme {
 namespace {
 
@@ -47,39 +49,6 @@ std::string fill_of(TimeSpent spent, int chunk) {
   return fmt::format("#{:02x}{:02x}{:02x}", part(c.r), part(c.g), part(c.b));
 }
 
-std::string escape(const std::string& text) {
-  std::string escaped;
-  for (const char c : text) {
-    escaped += c == '&'   ? "&amp;"
-               : c == '<' ? "&lt;"
-               : c == '>' ? "&gt;"
-               : c == '"' ? "&quot;"
-                          : std::string(1, c);
-  }
-  return escaped;
-}
-
-// A step of 1, 2 or 5 times a power of ten, for about `count` ticks.
-double tick_step(double duration, double count) {
-  const double raw = duration / count, power = std::pow(10.0, std::floor(std::log10(raw)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (raw <= factor * power * 1.0001) return factor * power;
-  }
-  return 10.0 * power;
-}
-
-// Colours of text and background follow the reader's scheme; light by default.
-constexpr const char* kStyle = R"(<style>
-svg { color-scheme: light dark; font-family: system-ui, "Segoe UI", "DejaVu Sans", Helvetica, Arial, sans-serif; font-size: 12px }
-.ground { fill: #ffffff } .ink { fill: #1c2128 } .soft { fill: #59636e } .bubble { fill: #e6eaef }
-.grid { stroke: #59636e; stroke-opacity: 0.25 } .title { font-size: 15px; font-weight: 600 }
-.number { fill: #ffffff; font-size: 10.5px; text-anchor: middle } .rank { text-anchor: end } .tick { text-anchor: middle }
-@media (prefers-color-scheme: dark) {
-.ground { fill: #14181d } .ink { fill: #e8ebef } .soft { fill: #a3acb8 } .bubble { fill: #2a3038 } .grid { stroke: #a3acb8 }
-}
-</style>
-)";
-
 class Picture {
  public:
   explicit Picture(const Timeline& timeline)
@@ -103,7 +72,7 @@ class Picture {
     text(kLeft, 26, "ink title", title);
     text(kLeft, 46, "soft", note);
     for (int rank = 0; rank < timeline_.num_ranks; ++rank) {
-      text(kLeft - 10, y_of(rank) + kBar / 2 + 4, "ink rank", fmt::format("rank {}", rank));
+      text(kLeft - 10, y_of(rank) + kBar / 2 + 4, "ink end", fmt::format("rank {}", rank));
       svg_ += fmt::format(
           "<rect class=\"bubble\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\"/>\n", kLeft,
           y_of(rank), plot_, kBar);
@@ -111,20 +80,15 @@ class Picture {
     for (const TimelineSpan& span : timeline_.spans) box(span);
     axis(bottom);
     const double height = legend(bottom + 58) + 24;
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-        "height=\"{1:.0f}\" role=\"img\" aria-label=\"{2}\">\n<title>{2}</title>\n{3}<rect class=\"ground\" "
-        "width=\"100%\" height=\"100%\"/>\n{4}</svg>\n",
-        width, height, escape(title), kStyle, svg_);
+    return svg_document(width, height, title, svg_);
   }
 
  private:
   double x_of(double ms) const { return duration_ > 0.0 ? kLeft + (ms - start_) / duration_ * plot_ : kLeft; }
   double y_of(int rank) const { return kTop + row_ * rank; }
 
-  void text(double x, double y, const char* style, const std::string& content) {
-    svg_ +=
-        fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", style, x, y, escape(content));
+  void text(double x, double y, const char* classes, const std::string& content) {
+    svg_ += svg_label(x, y, classes, content);
   }
 
   void box(const TimelineSpan& span) {
@@ -136,7 +100,7 @@ class Picture {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" rx=\"{}\" fill=\"{}\"><title>{}, "
         "{:.2f} to {:.2f} ms</title></rect>\n",
         x, y, std::max(width - seam, 0.4), lane ? kLane : kBar, seam > 0 ? "1.5" : "0",
-        fill_of(span.spent, lane ? 0 : span.chunk), escape(span.label), span.start_ms - start_,
+        fill_of(span.spent, lane ? 0 : span.chunk), svg_text(span.label), span.start_ms - start_,
         span.end_ms - start_);
     const std::string number = span.micro_batch >= 0 ? std::to_string(span.micro_batch) : "";
     if (lane || number.empty() || width < kDigit * static_cast<double>(number.size()) + 3) return;
@@ -145,14 +109,12 @@ class Picture {
 
   void axis(double y) {
     if (duration_ <= 0.0) return;
-    const double step = tick_step(duration_, plot_ / 90);
+    const double step = tick_step(duration_ / (plot_ / 90));
     const int decimals = std::clamp(static_cast<int>(-std::floor(std::log10(step))), 0, 6);
     for (int i = 0; i * step <= duration_ * 1.0001; ++i) {
       const double x = x_of(start_ + i * step);
-      svg_ +=
-          fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1:.1f}\" x2=\"{0:.1f}\" y2=\"{2:.1f}\"/>\n",
-                      x, kTop - 4, y + 2);
-      text(x, y + 18, "soft tick", fmt::format("{:.{}f}{}", i * step, decimals, i == 0 ? " ms" : ""));
+      svg_ += svg_grid_line(x, kTop - 4, x, y + 2);
+      text(x, y + 18, "soft middle", fmt::format("{:.{}f}{}", i * step, decimals, i == 0 ? " ms" : ""));
     }
   }
 

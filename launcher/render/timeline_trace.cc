@@ -1,8 +1,9 @@
 #include "launcher/render/timeline_trace.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
+
+#include "launcher/render/json_text.h"
 
 namespace trireme {
 namespace {
@@ -46,7 +47,7 @@ std::string to_chrome_trace(const Timeline& timeline) {
   }
   for (const auto& [rank, thread] : threads)
     events.push_back(metadata("thread_name", rank, thread, {{"name", kThreadNames[thread]}}));
-  return Json{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}.dump() + "\n";
+  return json_text({{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}}) + "\n";
 }
 
 }  // namespace trireme

@@ -34,14 +34,6 @@ double price_of(const ClusterChoice& cluster, const AffordableRequest& request) 
   return price;
 }
 
-std::string describe(const LayoutsReport& report) {
-  const JobConfig& config = report.configs[0];
-  const Layout& layout = config.parallel.layout;
-  return fmt::format("tensor {}, pipeline {}, zero {}, recompute {}, micro-batch {}", layout.tensor,
-                     layout.pipeline, static_cast<int>(layout.zero), recompute_text(layout),
-                     config.train.micro_batch);
-}
-
 /// "; 64 ranks come closest": compared by hours, or by cost if there is only a budget.
 std::string closest(const AffordableRanks& found) {
   const AffordableRow* best = nullptr;
@@ -52,9 +44,8 @@ std::string closest(const AffordableRanks& found) {
     if (row.hours > 0 && (best == nullptr || need(row) < need(*best))) best = &row;
   }
   if (best == nullptr) return "";
-  return fmt::format("; {} rank{} come{} closest: {:.4g} h, {:.4g}", best->num_ranks,
-                     best->num_ranks == 1 ? "" : "s", best->num_ranks == 1 ? "s" : "", best->hours,
-                     best->cost);
+  return fmt::format("; {} come{} closest: {:.4g} h, {:.4g}", plural(best->num_ranks, "rank"),
+                     best->num_ranks == 1 ? "s" : "", best->hours, best->cost);
 }
 
 }  // namespace
@@ -88,7 +79,7 @@ AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks
       } else {
         row.hours = layouts.found.best[0].price.step_ms / 3.6e6 * static_cast<double>(job.train.steps);
         row.cost = row.hours * ranks * price;
-        row.layout = describe(layouts);
+        row.layout = layout_text(layouts.found.best[0].job);
       }
       const bool better =
           is_within(row, request) &&
@@ -121,12 +112,12 @@ std::string to_text(const AffordableRanks& found) {
   if (!found.chosen) return text + fmt::format("nothing {}{}\n", wish, closest(found));
   const AffordableRow& row = found.rows[*found.chosen];
   return text +
-         fmt::format("{} rank{}: {} that {}\n\n", row.num_ranks, row.num_ranks == 1 ? "" : "s",
+         fmt::format("{}: {} that {}\n\n", plural(row.num_ranks, "rank"),
                      found.request.deadline_hours ? "the cheapest" : "the fastest", wish) +
          to_text(*found.layouts);
 }
 
-std::string to_json(const AffordableRanks& found) {
+nlohmann::ordered_json to_json(const AffordableRanks& found) {
   using Json = nlohmann::ordered_json;
   Json rows = Json::array();
   for (const AffordableRow& row : found.rows) {
@@ -136,9 +127,9 @@ std::string to_json(const AffordableRanks& found) {
   Json json = {{"numbers_of_ranks", rows}, {"chosen_ranks", nullptr}};
   if (found.chosen) {
     json["chosen_ranks"] = found.rows[*found.chosen].num_ranks;
-    json["layouts"] = Json::parse(to_json(*found.layouts));
+    json["layouts"] = to_json(*found.layouts);
   }
-  return json.dump(1) + "\n";
+  return json;
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // Finds the number of ranks and the layout for a budget or a deadline: `trireme plan --search --budget`.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,6 @@ AffordableRanks find_affordable_ranks(const JobConfig& job, const ClusterOfRanks
                                       const AffordableRequest& request);
 
 std::string to_text(const AffordableRanks& found);
-std::string to_json(const AffordableRanks& found);
+nlohmann::ordered_json to_json(const AffordableRanks& found);
 
 }  // namespace trireme

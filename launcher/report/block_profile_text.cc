@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/job/block_profile.h"
+#include "launcher/render/json_text.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/json_file.h"
 
@@ -35,7 +36,7 @@ std::string to_json(const BlockProfile& profile) {
   const Json json = {{"model", profile.model},         {"micro_batch", profile.micro_batch},
                      {"precision", profile.precision}, {"device", profile.device},
                      {"threads", profile.threads},     {"blocks", blocks}};
-  return json.dump(1) + "\n";
+  return json_text(json, 1) + "\n";
 }
 
 BlockProfile read_profile(const std::filesystem::path& file) {

@@ -11,6 +11,7 @@
 #include "launcher/job/build.h"
 #include "launcher/keys/job_file.h"
 #include "launcher/keys/layout_keys.h"
+#include "launcher/render/text_table.h"
 #include "launcher/report/layouts_report.h"
 #include "parallel/watch/watchdog.h"
 #include "runtime/base/log.h"
@@ -59,12 +60,12 @@ std::string describe_choice(const JobConfig& settled, const LayoutsReport& repor
                             const ClusterChoice& cluster) {
   const FoundLayout& best = report.found.best[0];
   return fmt::format(
-      "parallel.layout = \"auto\" on {} rank{}: {}, the fastest of {} layouts by {}; foreseen are {:.5g} ms "
+      "parallel.layout = \"auto\" on {}: {}, the fastest of {} layouts by {}; foreseen are {:.5g} ms "
       "a step and {} of {} a rank. To fix it: `trireme plan JOB.toml --search --ranks {} --write JOB2.toml`, "
       "or take the [parallel] of the run's config.toml",
-      report.num_ranks, report.num_ranks == 1 ? "" : "s", describe_layout(settled),
-      report.found.num_candidates, describe_source(cluster), best.price.step_ms,
-      format_bytes(best.peak_bytes), format_bytes(report.limit_bytes), report.num_ranks);
+      plural(report.num_ranks, "rank"), describe_layout(settled), report.found.num_candidates,
+      describe_source(cluster), best.price.step_ms, format_bytes(best.peak_bytes),
+      format_bytes(report.limit_bytes), report.num_ranks);
 }
 
 void warn_of_other_nodes(const ClusterChoice& cluster, const LayoutRanks& ranks) {

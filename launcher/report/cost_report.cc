@@ -43,10 +43,6 @@ double checkpoint_gb(const JobConfig& job) {
   return static_cast<double>(bytes) * 1e-9;
 }
 
-std::string ranks_text(int num_ranks) {
-  return fmt::format("{} rank{}", num_ranks, num_ranks == 1 ? "" : "s");
-}
-
 double rate_of(const ClusterCost& cost, Offer offer) {
   return cost.failures_per_hour + (offer == Offer::kPreemptible ? cost.interruptions_per_hour : 0);
 }
@@ -125,7 +121,7 @@ class Pricing {
   /// Constant number of ranks: adds the closed-form values beside the simulated ones.
   void add_fixed(int num_ranks) {
     const std::size_t first_row = report_.rows.size(), place = point(num_ranks);
-    add_rows({.plan = ranks_text(num_ranks), .num_ranks = num_ranks}, fixed_ranks(place));
+    add_rows({.plan = plural(num_ranks, "rank"), .num_ranks = num_ranks}, fixed_ranks(place));
     for (CostRow& row : std::span(report_.rows).subspan(first_row)) {
       const double an_hour = rate_of(cluster_.cluster.cost, row.cost.offer) * num_ranks;
       if (an_hour == 0) continue;
@@ -268,7 +264,7 @@ std::string to_text(const CostReport& report) {
   text += to_text(rows, {.num_left = 2, .num_kept = 13});
   for (const CostRow& row : report.rows) text += describe_lateness(row);
   for (const ForeseenStep& point : report.points) {
-    text += fmt::format("{}: {:.4g} ms a step, MFU {:.1f} %{}\n", ranks_text(point.num_ranks),
+    text += fmt::format("{}: {:.4g} ms a step, MFU {:.1f} %{}\n", plural(point.num_ranks, "rank"),
                         point.price.step_ms, 100 * point.price.mfu,
                         point.fits()
                             ? ""
@@ -278,7 +274,7 @@ std::string to_text(const CostReport& report) {
   return text;
 }
 
-std::string to_json(const CostReport& report) {
+nlohmann::ordered_json to_json(const CostReport& report) {
   using Json = nlohmann::ordered_json;
   Json points = Json::array(), rows = Json::array();
   for (const ForeseenStep& point : report.points) {
@@ -308,14 +304,13 @@ std::string to_json(const CostReport& report) {
                     {"network", row.cost.network},
                     {"total", row.cost.total()}});
   }
-  const Json json = {{"cluster", report.cluster},
-                     {"device", report.device},
-                     {"price_per_hour", report.price_per_hour},
-                     {"steps", report.steps},
-                     {"checkpoint_gb", report.checkpoint_gb},
-                     {"points", points},
-                     {"plans", rows}};
-  return json.dump(1) + "\n";
+  return {{"cluster", report.cluster},
+          {"device", report.device},
+          {"price_per_hour", report.price_per_hour},
+          {"steps", report.steps},
+          {"checkpoint_gb", report.checkpoint_gb},
+          {"points", points},
+          {"plans", rows}};
 }
 
 LinePlot cost_plot(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request) {

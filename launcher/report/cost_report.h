@@ -1,6 +1,7 @@
 // The cost of a job on a described cluster: `trireme plan --cost`.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,7 +55,7 @@ struct CostReport {
 CostReport cost_of_job(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request);
 
 std::string to_text(const CostReport& report);
-std::string to_json(const CostReport& report);
+nlohmann::ordered_json to_json(const CostReport& report);
 
 /// Cost by number of ranks, 1 to the maximum by doublings, as far as the job has layouts for them.
 LinePlot cost_plot(const JobConfig& job, const ClusterOfRanks& cluster_of, const CostRequest& request);

@@ -10,7 +10,7 @@
 
 namespace trireme {
 
-std::string to_json(const CallTime& time) {
+nlohmann::ordered_json to_json(const CallTime& time) {
   nlohmann::ordered_json json = {{"call", time.op},
                                  {"operands", time.operands},
                                  {"calls", time.num_calls},
@@ -25,7 +25,7 @@ std::string to_json(const CallTime& time) {
   json["notes"] = time.notes;
   if (!time.products.empty())
     json["products"] = to_json(MeasuredProducts{.facts = {}, .choices = time.products})["products"];
-  return json.dump() + "\n";
+  return json;
 }
 
 std::string to_text(std::vector<CallTime> times) {

@@ -1,6 +1,7 @@
 // The output of `trireme doctor --engines`: the time of each call in a job's step on this machine's device.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -9,8 +10,8 @@
 
 namespace trireme {
 
-/// One line of JSON: {"call":"matmul","operands":...,"us":...,"roofline_us":{"H100":...}}.
-std::string to_json(const CallTime& time);
+/// {"call":"matmul","operands":...,"us":...,"roofline_us":{"H100":...}}.
+nlohmann::ordered_json to_json(const CallTime& time);
 
 /// A table, sorted by the share of a step, with notes below.
 std::string to_text(std::vector<CallTime> times);

@@ -7,6 +7,7 @@
 #include "launcher/job/accumulation.h"
 #include "launcher/job/build.h"
 #include "launcher/job/chosen_cut.h"
+#include "launcher/render/text_table.h"
 #include "launcher/report/layouts_report.h"
 #include "launcher/report/plan_report.h"
 #include "parallel/mesh/hosts.h"
@@ -35,8 +36,7 @@ ForeseenStep foresee_fastest(const JobConfig& job, const ClusterChoice& cluster,
 ForeseenStep foresee_step(const JobConfig& job, const ClusterChoice& cluster, int num_ranks,
                           const TellProgress& on_progress) {
   if (job.parallel.is_searched()) return foresee_fastest(job, cluster, num_ranks, on_progress);
-  if (on_progress)
-    on_progress(fmt::format("foreseeing a step on {} rank{}", num_ranks, num_ranks == 1 ? "" : "s"));
+  if (on_progress) on_progress("foreseeing a step on " + plural(num_ranks, "rank"));
   const ClusterDevice& device = cluster.ranks_device();
   JobConfig config = job;
   config.parallel.device = device.type;

@@ -73,15 +73,6 @@ std::string why_slower(const PlanPrice& before, const PlanPrice& price) {
   return ms <= 0 ? "as fast" : fmt::format("{} {:.3g} ms more", what, ms);
 }
 
-std::string describe_layout(const PlannedJob& job) {
-  const Layout& layout = job.options.layout;
-  const std::string chunks = layout.chunks > 1 ? fmt::format(", chunks = {}", layout.chunks) : "";
-  return fmt::format(
-      "tensor = {}, pipeline = {}{}, {} data rank(s), zero = {}, recompute {}, micro_batch = {}",
-      layout.tensor, layout.pipeline, chunks, data_ranks(job), static_cast<int>(layout.zero),
-      recompute_text(layout), job.options.micro_batch);
-}
-
 /// Cost of the job's steps with one of the layouts.
 double cost_of(const LayoutsReport& report, std::size_t layout) {
   const auto steps = static_cast<double>(report.configs[layout].train.steps);
@@ -101,10 +92,10 @@ std::function<void(const SearchProgress&)> progress_of_search(const LayoutsReque
   return [&request](const SearchProgress& progress) {
     const std::string best =
         progress.best_ms > 0 ? fmt::format(", best so far {:.4g} ms", progress.best_ms) : "";
-    request.on_progress(fmt::format(
-        "search on {} rank{}: {} open, of {:.4g} ms a step or more; {} timed, {} need more memory{}",
-        request.num_ranks, request.num_ranks == 1 ? "" : "s", progress.num_open, progress.open_ms,
-        progress.num_timed, progress.num_too_large, best));
+    request.on_progress(
+        fmt::format("search on {}: {} open, of {:.4g} ms a step or more; {} timed, {} need more memory{}",
+                    plural(request.num_ranks, "rank"), progress.num_open, progress.open_ms,
+                    progress.num_timed, progress.num_too_large, best));
   };
 }
 
@@ -148,6 +139,15 @@ LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster,
   return report;
 }
 
+std::string layout_text(const PlannedJob& job) {
+  const Layout& layout = job.options.layout;
+  const std::string chunks = layout.chunks > 1 ? fmt::format(", chunks = {}", layout.chunks) : "";
+  return fmt::format(
+      "tensor = {}, pipeline = {}{}, {} data rank(s), zero = {}, recompute {}, micro_batch = {}",
+      layout.tensor, layout.pipeline, chunks, data_ranks(job), static_cast<int>(layout.zero),
+      recompute_text(layout), job.options.micro_batch);
+}
+
 std::string describe_none(const LayoutsReport& report) {
   const FoundLayouts& found = report.found;
   const std::string fixed =
@@ -164,16 +164,16 @@ std::string describe_none(const LayoutsReport& report) {
         fixed, report.global_batch / report.micro_batch, fixed.empty() ? "" : "these keys, ");
   }
   return fmt::format("no layout{} fits; closest is {}: it needs {}, {} more than a rank has", fixed,
-                     describe_layout(*found.closest), format_bytes(found.closest_bytes),
+                     layout_text(*found.closest), format_bytes(found.closest_bytes),
                      format_bytes(found.closest_bytes - report.limit_bytes));
 }
 
 std::string to_text(const LayoutsReport& report) {
   const FoundLayouts& found = report.found;
   std::string text = wrapped(fmt::format(
-      "{} layouts on {} rank{} of {} ({}), {} a rank: {} timed, {} need more memory, {} refused, the others "
+      "{} layouts on {} of {} ({}), {} a rank: {} timed, {} need more memory, {} refused, the others "
       "cannot be faster",
-      found.num_candidates, report.num_ranks, report.num_ranks == 1 ? "" : "s", report.cluster, report.device,
+      found.num_candidates, plural(report.num_ranks, "rank"), report.cluster, report.device,
       short_bytes(report.limit_bytes), found.num_timed, found.num_too_large, found.num_refused));
   if (found.best.empty()) return text + wrapped(describe_none(report));
   TextRows rows{{"tensor", "pipeline", "data", "zero", "schedule", "recompute", "micro", "ms/step", "memory",
@@ -200,7 +200,7 @@ std::string to_text(const LayoutsReport& report) {
   return text;
 }
 
-std::string to_json(const LayoutsReport& report) {
+nlohmann::ordered_json to_json(const LayoutsReport& report) {
   const FoundLayouts& found = report.found;
   Json layouts = Json::array();
   for (std::size_t i = 0; i < found.best.size(); ++i) {
@@ -227,7 +227,7 @@ std::string to_json(const LayoutsReport& report) {
     json["closest"] = layout_json(*found.closest);
     json["closest"]["peak_bytes"] = found.closest_bytes;
   }
-  return json.dump(1) + "\n";
+  return json;
 }
 
 }  // namespace trireme

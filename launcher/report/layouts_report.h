@@ -1,6 +1,7 @@
 // The layouts that `trireme plan --search` finds for a job on a cluster.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -35,10 +36,13 @@ struct LayoutsReport {
 /// kept.
 LayoutsReport find_layouts(const JobConfig& job, const ClusterChoice& cluster, const LayoutsRequest& request);
 
+/// "tensor = 2, pipeline = 1, 4 data rank(s), zero = 1, recompute -, micro_batch = 4".
+std::string layout_text(const PlannedJob& job);
+
 /// The reason why no layout was found.
 std::string describe_none(const LayoutsReport& report);
 
 std::string to_text(const LayoutsReport& report);
-std::string to_json(const LayoutsReport& report);
+nlohmann::ordered_json to_json(const LayoutsReport& report);
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <map>
 #include <set>
 #include <vector>
 
@@ -40,25 +41,27 @@ std::string warn_of_tensor_over_hosts(const Placement& placement, const StepPred
       placement.mesh.size(Axis::kTensor), format_bytes(bytes), placement.mesh.size(Axis::kTensor));
 }
 
-std::string describe_hosts(const Placement& placement) {
-  const int hosts = num_hosts(placement.hosts);
-  if (hosts <= 1) return "";
+std::string describe_places(const Placement& placement) {
+  const bool by_host = num_hosts(placement.hosts) > 1;
+  const int tensor = placement.mesh.size(Axis::kTensor);
+  if (!by_host && tensor == 1) return "";
+  std::map<int, std::vector<int>> groups;  // of ranks
+  for (int rank = 0; rank < placement.mesh.num_ranks(); ++rank)
+    groups[by_host ? placement.hosts[static_cast<std::size_t>(rank)] : rank / tensor].push_back(rank);
   TextRows rows{{"host", "ranks", "pipeline", "data", "tensor"}};
-  for (int host = 0; host < hosts; ++host) {
-    std::vector<int> ranks;
-    std::set<int> coords[3];
-    for (std::size_t rank = 0; rank < placement.hosts.size(); ++rank) {
-      if (placement.hosts[rank] != host) continue;
-      ranks.push_back(static_cast<int>(rank));
-      const Coord coord = placement.mesh.coord(static_cast<int>(rank));
-      int axis = 0;
-      for (const Axis a : {Axis::kPipeline, Axis::kData, Axis::kTensor}) coords[axis++].insert(coord[a]);
-    }
+  for (const auto& [group, ranks] : groups) {
     std::vector<std::string>& row = rows.emplace_back();
-    row = {fmt::format("{}", host), format_ranks(ranks)};
-    for (const std::set<int>& values : coords) row.push_back(format_ranks({values.begin(), values.end()}));
+    row = {fmt::format("{}", group), format_ranks(ranks)};
+    for (const Axis axis : {Axis::kPipeline, Axis::kData, Axis::kTensor}) {
+      std::set<int> coords;
+      for (const int rank : ranks) coords.insert(placement.mesh.coord(rank)[axis]);
+      row.push_back(format_ranks({coords.begin(), coords.end()}));
+    }
   }
-  return "\nranks, and their coordinates, by host:\n" +
+  if (!by_host) {
+    for (auto& row : rows) row.erase(row.begin());
+  }
+  return fmt::format("\nranks, and their coordinates{}:\n", by_host ? ", by host" : "") +
          to_text(rows, {.num_left = 5, .num_kept = 5, .most_rows = 8});
 }
 

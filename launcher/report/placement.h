@@ -23,7 +23,8 @@ std::string describe_exchange(const Placement& placement, Exchange wanted, const
 /// A warning, with the bytes per step, if ranks that share tensor chunks are on several hosts; else empty.
 std::string warn_of_tensor_over_hosts(const Placement& placement, const StepPrediction& prediction);
 
-/// The map rank -> coordinates -> host, one row per host; empty with one host.
-std::string describe_hosts(const Placement& placement);
+/// The map rank -> coordinates: one row per host. With one host, one row per group of tensor ranks; empty
+/// without tensor ranks.
+std::string describe_places(const Placement& placement);
 
 }  // namespace trireme

@@ -30,22 +30,22 @@ std::string describe_group(const std::vector<int>& ranks, const StepPrediction& 
       fmt::format("{} {}: {} at the peak, in {}; {} sent a step\n", ranks.size() == 1 ? "rank" : "ranks",
                   format_ranks(ranks), format_bytes(memory.peak_total),
                   prediction.describe(prediction.peak_action()), format_bytes(prediction.sent_bytes));
-  text += fmt::format("  {:<15} {:>20} {:>20}  own peak in\n", "bytes", "own peak", "at the peak");
+  TextRows rows{{"bytes", "own peak", "at the peak", "own peak in"}};
   for (const MemoryCategory category : predicted_categories()) {
-    text += fmt::format(
-        "  {:<15} {:>20} {:>20}  {}\n", name(category), memory.peak[category], memory.at_peak[category],
-        memory.peak[category] > 0 ? prediction.describe(prediction.peak_action(category)) : "-");
+    const std::int64_t own = memory.peak[category];
+    rows.push_back({std::string(name(category)), std::to_string(own),
+                    std::to_string(memory.at_peak[category]),
+                    own > 0 ? prediction.describe(prediction.peak_action(category)) : "-"});
   }
-  text += fmt::format("  {:<15} {:>20} {:>20}\n", "total", "", memory.peak_total);
-  if (const std::int64_t workspace = memory.peak[MemoryCategory::kWorkspace]; workspace > 0) {
-    text +=
-        fmt::format("  {:<15} {:>20} {:>20}  of attention and products; peak with it in {}\n", "workspace",
-                    workspace, memory.device_peak, prediction.describe(prediction.device_peak_action()));
-  }
-  text += fmt::format("  {:<15} {:>20} {:>20}  parameters, gradients and optimizer when it steps\n", "state",
-                      "", prediction.state_bytes());
-  text += fmt::format("  {:<15} {:>20} {:>20}  a step\n", "sent", "", prediction.sent_bytes);
-  return text + describe_traffic(prediction);
+  rows.push_back({"total", "", std::to_string(memory.peak_total), ""});
+  if (const std::int64_t workspace = memory.peak[MemoryCategory::kWorkspace]; workspace > 0)
+    rows.push_back({"workspace", std::to_string(workspace), std::to_string(memory.device_peak),
+                    "of attention and products; peak with it in " +
+                        prediction.describe(prediction.device_peak_action())});
+  rows.push_back({"state", "", std::to_string(prediction.state_bytes()),
+                  "parameters, gradients and optimizer when it steps"});
+  rows.push_back({"sent", "", std::to_string(prediction.sent_bytes), "a step"});
+  return text + to_text(std::move(rows), {.num_kept = 4, .num_text = 1}) + describe_traffic(prediction);
 }
 
 std::string_view axis_of(ActionKind kind) {
@@ -66,6 +66,15 @@ std::string_view axis_of(ActionKind kind) {
   return "world";
 }
 
+std::map<std::string, std::int64_t> sent_by(const StepPrediction& prediction, const auto& name_of) {
+  std::map<std::string, std::int64_t> sent;
+  for (std::size_t i = 0; i < prediction.actions.size(); ++i) {
+    const std::int64_t bytes = prediction.actions[i].sent_bytes;
+    if (bytes > 0) sent[std::string(name_of(prediction.plan.actions[i].kind))] += bytes;
+  }
+  return sent;
+}
+
 }  // namespace
 
 std::vector<MemoryCategory> predicted_categories() {
@@ -78,12 +87,7 @@ std::vector<MemoryCategory> predicted_categories() {
 }
 
 std::map<std::string, std::int64_t> sent_by_action(const StepPrediction& prediction) {
-  std::map<std::string, std::int64_t> sent;
-  for (std::size_t i = 0; i < prediction.actions.size(); ++i) {
-    const std::int64_t bytes = prediction.actions[i].sent_bytes;
-    if (bytes > 0) sent[std::string(name(prediction.plan.actions[i].kind))] += bytes;
-  }
-  return sent;
+  return sent_by(prediction, [](ActionKind kind) { return name(kind); });
 }
 
 std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& prediction) {
@@ -96,12 +100,7 @@ std::map<std::string, std::int64_t> sent_by_call(const StepPrediction& predictio
 }
 
 std::map<std::string, std::int64_t> sent_by_axis(const StepPrediction& prediction) {
-  std::map<std::string, std::int64_t> sent;
-  for (std::size_t i = 0; i < prediction.actions.size(); ++i) {
-    const std::int64_t bytes = prediction.actions[i].sent_bytes;
-    if (bytes > 0) sent[std::string(axis_of(prediction.plan.actions[i].kind))] += bytes;
-  }
-  return sent;
+  return sent_by(prediction, axis_of);
 }
 
 std::optional<PartnerMemory> partner_memory(const PlanReport& report) {

@@ -113,7 +113,7 @@ Json time_json(const PlanTime& time) {
 
 }  // namespace
 
-std::string to_json(const PlanReport& report) {
+nlohmann::ordered_json to_json(const PlanReport& report) {
   Json groups = Json::array();
   for (const RankGroupReport& group : report.groups) groups.push_back(group_json(group, report));
   Json chunks = Json::array();
@@ -153,7 +153,7 @@ std::string to_json(const PlanReport& report) {
                        {"host_bytes_while_restoring", memory->while_restoring}};
   }
   if (report.time) json["time"] = time_json(*report.time);
-  return json.dump(1) + "\n";
+  return json;
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 // action. Also the short text; plan_details.h has the rest.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -70,6 +71,6 @@ MemoryLimit planned_limit(const JobConfig& config, int num_ranks, int ranks_per_
 /// One screen of text.
 std::string to_text(const PlanReport& report);
 /// All results, in bytes.
-std::string to_json(const PlanReport& report);
+nlohmann::ordered_json to_json(const PlanReport& report);
 
 }  // namespace trireme

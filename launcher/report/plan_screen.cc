@@ -17,10 +17,6 @@
 namespace trireme {
 namespace {
 
-std::string plural(std::int64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 std::string describe_sharding(const ParallelSection& parallel) {
   if (parallel.layout.zero == ZeroStage::kNone) return "every data rank has the whole state";
   const char* const cut[] = {"optimizer state", "gradients and optimizer state",
@@ -29,7 +25,7 @@ std::string describe_sharding(const ParallelSection& parallel) {
   return fmt::format("zero = {}: {} cut over the data ranks", zero, cut[zero - 1]);
 }
 
-std::string describe_layout(const PlanReport& report) {
+std::string layout_line(const PlanReport& report) {
   const JobConfig& job = report.config;
   const Mesh& mesh = report.plan.mesh;
   const int stages = mesh.size(Axis::kPipeline), data = mesh.size(Axis::kData),
@@ -56,20 +52,6 @@ std::string describe_layout(const PlanReport& report) {
   if (job.parallel.reduction != Reduction::kCanonical)
     text += fmt::format("; reduction {}", to_word(job.parallel.reduction));
   return text;
-}
-
-/// The map rank -> coordinates, if ranks share samples.
-std::string describe_ranks(const Mesh& mesh) {
-  const int tensor = mesh.size(Axis::kTensor);
-  if (tensor == 1) return "";
-  TextRows rows{{"ranks", "pipeline", "data", "tensor"}};
-  for (int first = 0; first < mesh.num_ranks(); first += tensor) {
-    const Coord coord = mesh.coord(first);
-    rows.push_back({fmt::format("{}-{}", first, first + tensor - 1),
-                    fmt::format("{}", coord[Axis::kPipeline]), fmt::format("{}", coord[Axis::kData]),
-                    fmt::format("0-{}", tensor - 1)});
-  }
-  return "\nranks, and their coordinates:\n" + to_text(rows, {.num_left = 4, .num_kept = 4, .most_rows = 8});
 }
 
 std::string describe_step(const PlanReport& report) {
@@ -191,7 +173,7 @@ std::string describe_other_accumulations(const PlanReport& report) {
 }
 
 std::string describe_fit(const JobFit& fit) {
-  if (fit.fits()) return wrapped(fmt::format("{}; the peak is in {}", to_text(fit), fit.action));
+  if (fit.fits()) return wrapped(to_text(fit));
   return wrapped(fmt::format("the job does not fit: a rank needs {}, in {}, and may use {} ({})",
                              format_bytes(fit.peak_bytes), fit.action, format_bytes(fit.limit.bytes),
                              fit.limit.source)) +
@@ -205,7 +187,7 @@ std::string to_text(const PlanReport& report) {
   std::string text = wrapped(fmt::format("{}: {} parameters in {} blocks; {}", job.model.name,
                                          short_count(report.num_parameters), report.unit_names.size(),
                                          family_of(job.model).describe(job)));
-  text += wrapped(describe_layout(report)) + wrapped(describe_step(report));
+  text += wrapped(layout_line(report)) + wrapped(describe_step(report));
   if (!report.accumulation.empty()) text += wrapped(report.accumulation);
   const Placement placement{report.plan.mesh, report.hosts};
   for (const std::string& line :
@@ -215,10 +197,8 @@ std::string to_text(const PlanReport& report) {
   if (report.time) text += to_text(*report.time);
   if (!report.note.empty()) text += wrapped(report.note);
   if (!report.context.empty()) text += wrapped(report.context);
-  const std::string hosts = describe_hosts(placement);
-  text += (hosts.empty() ? describe_ranks(report.plan.mesh) : hosts) + describe_stages(report) +
-          describe_memory(report) + describe_workspace(report) + describe_partner(report) +
-          describe_other_accumulations(report);
+  text += describe_places(placement) + describe_stages(report) + describe_memory(report) +
+          describe_workspace(report) + describe_partner(report) + describe_other_accumulations(report);
   text += "\n" + describe_fit(report.fit);
   return text +
          "\nmore: --memory (to the byte), --actions, --rank R (both, of one rank), --json, --timeline FILE\n";

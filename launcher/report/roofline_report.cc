@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::string number(double value) {
-  return value == 0 ? "-" : fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 100 ? 1 : 0);
+  return value == 0 ? "-" : three_digits(value);
 }
 
 /// Megabytes (1e6), as in published rates; GFLOP; microseconds per card.
@@ -145,14 +145,14 @@ std::string to_text(const RooflineReport& report) {
   return text;
 }
 
-std::string to_json(const RooflineReport& report) {
+nlohmann::ordered_json to_json(const RooflineReport& report) {
   Json json = {{"job", report.job}, {"unit", report.unit}, {"units_a_step", report.units_a_step}};
   json["parts"] = Json::array();
   for (const RooflinePart& part : report.roofline.parts) json["parts"].push_back(part_json(part));
   json["step_seconds"] = seconds_json([&](const CardRates& card) { return report.roofline.seconds(card); });
   json[report.unit + "_per_s"] =
       seconds_json([&](const CardRates& card) { return report.units_per_s(card); });
-  return json.dump(2) + "\n";
+  return json;
 }
 
 }  // namespace trireme

@@ -1,6 +1,7 @@
 // The output of `trireme doctor --roofline`: the minimum time of a job's step on a card.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "launcher/config/config.h"
@@ -21,7 +22,7 @@ struct RooflineReport {
 RooflineReport make_roofline_report(const JobConfig& config);
 
 std::string to_text(const RooflineReport& report);
-std::string to_json(const RooflineReport& report);
+nlohmann::ordered_json to_json(const RooflineReport& report);
 
 /// "backward": a column of the tables, the pass of a call.
 std::string_view pass_name(TimeSpent spent);

@@ -128,7 +128,7 @@ std::string to_text(const ScaleReport& report) {
   return text + refusals(report);
 }
 
-std::string to_json(const ScaleReport& report) {
+nlohmann::ordered_json to_json(const ScaleReport& report) {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const ScaleRow& row : report.rows) {
     rows.push_back({{"ranks", row.num_ranks},
@@ -137,11 +137,10 @@ std::string to_json(const ScaleReport& report) {
     if (!row.strong_refusal.empty()) rows.back()["strong_refusal"] = row.strong_refusal;
     if (!row.weak_refusal.empty()) rows.back()["weak_refusal"] = row.weak_refusal;
   }
-  const nlohmann::ordered_json json = {{"cluster", report.cluster},
-                                       {"device", report.device},
-                                       {"global_batch", report.global_batch},
-                                       {"scale", rows}};
-  return json.dump(1) + "\n";
+  return {{"cluster", report.cluster},
+          {"device", report.device},
+          {"global_batch", report.global_batch},
+          {"scale", rows}};
 }
 
 LinePlot plot_of(const ScaleReport& report) {

@@ -1,6 +1,7 @@
 // Scaling of a job over ranks of a described cluster: `trireme plan --scale`.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <set>
 #include <string>
@@ -37,7 +38,7 @@ ScaleReport scale_job(const JobConfig& job, const ClusterOfRanks& cluster_of, in
                       const TellProgress& on_progress = {});
 
 std::string to_text(const ScaleReport& report);
-std::string to_json(const ScaleReport& report);
+nlohmann::ordered_json to_json(const ScaleReport& report);
 LinePlot plot_of(const ScaleReport& report);
 
 }  // namespace trireme

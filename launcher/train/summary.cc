@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launcher/records/output_folder.h"
+#include "launcher/render/json_text.h"
 #include "launcher/report/layout_json.h"
 
 namespace trireme {
@@ -52,7 +53,7 @@ std::string to_json(const RunSummary& summary) {
                {"layout", to_json(summary.layout)}};
   if (summary.eval_of_averages) json["eval_weights"] = "ema";
   if (summary.fp8_clipped) json["fp8_clipped"] = *summary.fp8_clipped;
-  return json.dump(2) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 void write_summary(const std::filesystem::path& path, const RunSummary& summary) {

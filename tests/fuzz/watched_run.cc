@@ -12,6 +12,7 @@
 #include "launcher/page/run_state.h"
 #include "launcher/page/top_text.h"
 #include "launcher/page/watch.h"
+#include "launcher/render/json_text.h"
 #include "tests/fuzz/json_changes.h"
 #include "tests/fuzz/reader.h"
 #include "tests/support/temporary_folder.h"
@@ -59,8 +60,8 @@ void look_at_run(RunReader& reader) {
   do reader.poll();
   while (reader.has_more());
   const auto state = run_state(reader);
-  require(is_json(dump_json(state)), "the state of a run is no JSON");
-  require(is_json(dump_json(run_json(reader, "a run"))), "a run is no JSON");
+  require(is_json(json_text(state)), "the state of a run is no JSON");
+  require(is_json(json_text(run_json(reader, "a run"))), "a run is no JSON");
   const std::string shown = top_text("a run", state, 1'700'000'000);
   const bool obeys = std::ranges::any_of(
       shown, [](unsigned char c) { return c != '\n' && c != '\t' && (c < 0x20 || c == 0x7F); });

@@ -30,7 +30,7 @@ MAY_INCLUDE = {
 # The rooms of a layer in their order: a room may include itself and the rooms before it. A file of no room comes last.
 ROOMS = {
     "parallel": ("comm", "mesh", "watch", "layout", "plan", "reduce", "run", "cluster", "foresee", "cost"),
-    "launcher": ("config", "records", "render", "data", "host", "families", "observe", "keys", "page", "state", "job",
+    "launcher": ("config", "render", "records", "data", "host", "families", "observe", "keys", "page", "state", "job",
                  "partner", "cluster", "report", "supervise", "train", "commands"),
 }
 
@@ -46,7 +46,7 @@ VENDOR_HEADERS = (
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\b(set|unset|put)env\s*\(")
-# Standard output, unless its kind is asked for. What fmt prints without a file on the same line goes there, too.
+# Writes to standard output. isatty(STDOUT_FILENO) is none, nor is fmt::print() with stderr on the same line.
 STANDARD_OUTPUT = re.compile(r"(?<!isatty\()\b(stdout|STDOUT_FILENO)\b|\bcout\b|\b(printf|puts|putchar|println)\s*\(|"
                              r"\bfmt::v?print(ln)?\s*\(\s*(?!stderr)")
 EXIT = re.compile(r"\b(quick_|_)?exit\s*\(")

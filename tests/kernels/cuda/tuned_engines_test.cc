@@ -35,7 +35,7 @@ TEST(EnginesReport, ShowsTheChoicesOfProducts) {
                         "first: 33.3 % less"));
   std::size_t num_products = 0;
   for (const CallTime& time : times) {
-    const auto json = nlohmann::json::parse(to_json(time));
+    const auto json = to_json(time);
     EXPECT_EQ(json.contains("products"), !time.products.empty());
     num_products += time.products.size();
   }

@@ -116,7 +116,7 @@ TEST_F(CheckpointCli, ControlCharactersOfNamesAreEscaped) {
       {"export", name, "--out", out(".safetensors")},
       {"report", name, "--out", out(".html")},
       {"top", name, "--once"},
-      {"train", "job.toml", "--out", out("run")},
+      {"train", "job.toml", "--out", out("\xff")},
       {"plan", "job.toml", "--timeline", out(".svg")},
       {"data", "text", "texts", "--out", out("text")},
       {"data", "documents", "labels", "--out", out("documents")},

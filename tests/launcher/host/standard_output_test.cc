@@ -11,6 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "launcher/render/json_text.h"
+
 namespace trireme {
 namespace {
 
@@ -27,23 +29,23 @@ std::string printed(const std::function<void()>& print) {
 
 /// As printed(), with a terminal for standard output.
 std::string shown_on_terminal(const std::function<void()>& print) {
-  const int reader = posix_openpt(O_RDWR | O_NOCTTY);
-  EXPECT_EQ(grantpt(reader), 0);
-  EXPECT_EQ(unlockpt(reader), 0);
-  const int terminal = open(ptsname(reader), O_RDWR | O_NOCTTY);
+  const int reader = ::posix_openpt(O_RDWR | O_NOCTTY);
+  EXPECT_EQ(::grantpt(reader), 0);
+  EXPECT_EQ(::unlockpt(reader), 0);
+  const int terminal = ::open(::ptsname(reader), O_RDWR | O_NOCTTY);
   termios settings{};
-  EXPECT_EQ(tcgetattr(terminal, &settings), 0);
-  cfmakeraw(&settings);
-  EXPECT_EQ(tcsetattr(terminal, TCSANOW, &settings), 0);
+  EXPECT_EQ(::tcgetattr(terminal, &settings), 0);
+  ::cfmakeraw(&settings);
+  EXPECT_EQ(::tcsetattr(terminal, TCSANOW, &settings), 0);
   flush_output();
-  const int before = dup(STDOUT_FILENO);
-  dup2(terminal, STDOUT_FILENO);
+  const int before = ::dup(STDOUT_FILENO);
+  ::dup2(terminal, STDOUT_FILENO);
   print();
   flush_output();
-  dup2(before, STDOUT_FILENO);
+  ::dup2(before, STDOUT_FILENO);
   std::array<char, 4096> bytes{};
-  const ssize_t count = read(reader, bytes.data(), bytes.size());
-  for (const int file : {reader, terminal, before}) close(file);
+  const ssize_t count = ::read(reader, bytes.data(), bytes.size());
+  for (const int file : {reader, terminal, before}) ::close(file);
   EXPECT_GT(count, 0);
   return {bytes.data(), count > 0 ? static_cast<std::size_t>(count) : 0};
 }
@@ -60,12 +62,17 @@ TEST(StandardOutput, TextKeepsItsLinesAndNoOtherControlCharacter) {
 TEST(StandardOutput, JsonKeepsItsValues) {
   const nlohmann::ordered_json json = {{kHostileName, std::string(kHostileName) + "\n"}};
   for (const int indent : {-1, 1}) {
-    const std::string text = printed([&] { print_text(json.dump(indent)); });
+    const std::string text = printed([&] { print_text(json_text(json, indent)); });
     EXPECT_EQ(text.find_first_of("\x1b\x07\x7f"), std::string::npos) << text;
     EXPECT_EQ(text.find("\u009b"), std::string::npos) << text;
     EXPECT_EQ(text.find("\u202e"), std::string::npos) << text;
     EXPECT_EQ(nlohmann::ordered_json::parse(text), json);
   }
+}
+
+TEST(StandardOutput, JsonOfBytesThatAreNoUtf8IsValid) {
+  const std::string text = printed([] { print_line(json_text({{"folder", "a\xff"}})); });
+  EXPECT_EQ(nlohmann::json::parse(text)["folder"], "a\ufffd");
 }
 
 TEST(StandardOutput, GeneratedTextIsEscapedOnATerminalOnly) {

@@ -20,9 +20,9 @@ TEST(TopText, ShowsStepsAndRanks) {
             "out\\x1b[2J  running  step 5/9  last line 3 s ago\n"
             "loss 1.5\n"
             "phases, ms:  forward 250.00\n"
-            "  rank    step ms    mean ms  over the median\n"
-            "     0      10.00      10.50          0.00 ms\n"
-            "     1      12.00      12.50          2.00 ms  slowest\n"
+            "  rank  step ms  mean ms  over the median\n"
+            "     0    10.00    10.50          0.00 ms\n"
+            "     1    12.00    12.50          2.00 ms  slowest\n"
             "  skip: step 3\n");
 }
 

@@ -30,12 +30,12 @@ JobConfig synthetic_job() {
 
 TEST(PlanReport, JsonHoldsMemoryTrafficAndActions) {
   const PlanReport report = make_plan_report(synthetic_job(), 4);
-  const auto json = nlohmann::json::parse(to_json(report));
+  const auto json = to_json(report);
   EXPECT_EQ(json["ranks"], 4);
-  EXPECT_EQ(json["units"], nlohmann::json({"embedding", "blocks.0", "blocks.1", "head"}));
+  EXPECT_EQ(json["units"], nlohmann::ordered_json({"embedding", "blocks.0", "blocks.1", "head"}));
   ASSERT_EQ(json["groups"].size(), 1u);
   const auto& group = json["groups"][0];
-  EXPECT_EQ(group["ranks"], nlohmann::json({0, 1, 2, 3}));
+  EXPECT_EQ(group["ranks"], nlohmann::ordered_json({0, 1, 2, 3}));
   const StepPrediction& prediction = report.groups[0].prediction;
   EXPECT_EQ(group["peak_bytes"], prediction.memory.peak_total);
   EXPECT_EQ(group["memory"]["parameters"], prediction.memory.peak[MemoryCategory::kParameters]);
@@ -74,7 +74,7 @@ TEST(PlanReport, SaysWhetherItFits) {
   config.parallel.memory_limit = sharded;
   const PlanReport report = make_plan_report(config, 4);
   EXPECT_THAT(to_text(report), HasSubstr("with parallel.zero = 1 it fits"));
-  const auto json = nlohmann::json::parse(to_json(report));
+  const auto json = to_json(report);
   EXPECT_EQ(json["fit"]["fits"], false);
   EXPECT_EQ(json["fit"]["limit_bytes"], sharded);
   EXPECT_EQ(json["fit"]["remedy"]["zero"], 1);
@@ -97,7 +97,7 @@ TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
     EXPECT_EQ(counted.chunks[stage].peak_bytes, counted.groups[stage].prediction.memory.peak_total);
   }
   EXPECT_THAT(to_text(counted), HasSubstr("time by counted arithmetic"));
-  const auto json = nlohmann::json::parse(to_json(counted));
+  const auto json = to_json(counted);
   EXPECT_EQ(json["time_shares"],
             "shares of the time are those of the arithmetic; --times FILE measures them");
   EXPECT_EQ(json["pipeline_cut"], "3");
@@ -111,8 +111,7 @@ TEST(PlanReport, ShowsEachStagesShareOfTheTimeAndItsPeak) {
   EXPECT_EQ(measured.chunks[1].time_share, 0.5);
   EXPECT_THAT(to_text(measured), ::testing::ContainsRegex("\n  1 +1 +3 head +50.0 % "));
   EXPECT_THAT(to_text(measured), HasSubstr("time measured on cpu, 3 thread(s)"));
-  EXPECT_EQ(nlohmann::json::parse(to_json(measured))["time_shares"],
-            "shares of the time as measured on cpu, 3 thread(s)");
+  EXPECT_EQ(to_json(measured)["time_shares"], "shares of the time as measured on cpu, 3 thread(s)");
 }
 
 // (p - 1) / (m + p - 1) for p equal stages and m micro-batches, independent of the blocks' times.
@@ -151,18 +150,22 @@ TEST(PlanReport, SaysHowHostsExchange) {
       to_text(two_levels),
       AllOf(HasSubstr("exchange: hierarchical: gradients are summed over the 2 data ranks of a host"),
             HasSubstr("ranks, and their coordinates, by host:"), HasSubstr("  3     6-7    0         6-7")));
-  const auto json = nlohmann::json::parse(to_json(two_levels));
+  const auto json = to_json(two_levels);
   EXPECT_EQ(json["exchange"], "hierarchical");
   EXPECT_EQ(json["places"][5],
-            nlohmann::json({{"rank", 5}, {"pipeline", 0}, {"data", 5}, {"tensor", 0}, {"host", 2}}));
+            nlohmann::ordered_json({{"rank", 5}, {"pipeline", 0}, {"data", 5}, {"tensor", 0}, {"host", 2}}));
   config.parallel.layout.exchange = Exchange::kFlat;
-  EXPECT_EQ(nlohmann::json::parse(to_json(make_plan_report(config, 8, 2)))["exchange"], "flat");
+  EXPECT_EQ(to_json(make_plan_report(config, 8, 2))["exchange"], "flat");
   config.parallel.layout.exchange = Exchange::kHierarchical;
   EXPECT_THAT(to_text(make_plan_report(config, 8)),
               HasSubstr("exchange: flat, not hierarchical: no data axis spans hosts"));
   config.model.tensor_chunks = 2;
   config.parallel.layout.tensor = 2;
   EXPECT_EQ(make_plan_report(config, 4, 2).tensor_warning, "");
+  EXPECT_THAT(to_text(make_plan_report(config, 4)), HasSubstr("ranks, and their coordinates:\n"
+                                                              "  ranks  pipeline  data  tensor\n"
+                                                              "  0-1    0         0     0-1\n"
+                                                              "  2-3    0         1     0-1\n"));
   EXPECT_THAT(make_plan_report(config, 4, 1).tensor_warning,
               AllOf(HasSubstr("parallel.tensor = 2 spans hosts: each rank sends"), HasSubstr("a step")));
 }
@@ -172,11 +175,11 @@ TEST(PlanReport, ShowsASharedSequence) {
   config.model.tensor_chunks = 2;
   config.parallel.layout.tensor = 2;
   const PlanReport whole = make_plan_report(config, 2);
-  EXPECT_EQ(nlohmann::json::parse(to_json(whole))["sequence"], false);
+  EXPECT_EQ(to_json(whole)["sequence"], false);
   EXPECT_THAT(action_details(whole), Not(HasSubstr("GatherSequence")));
   config.parallel.layout.sequence = true;
   const PlanReport shared = make_plan_report(config, 2);
-  EXPECT_EQ(nlohmann::json::parse(to_json(shared))["sequence"], true);
+  EXPECT_EQ(to_json(shared)["sequence"], true);
   EXPECT_THAT(to_text(shared), HasSubstr("x 2 tensor ranks that share the sequence"));
   EXPECT_THAT(action_details(shared), AllOf(HasSubstr("GatherSequence"), HasSubstr("ReduceScatterSequence")));
 }
@@ -221,7 +224,7 @@ TEST(PlanReport, ShowsWhatIsKeptOverMicroBatchesAndTheOthers) {
               AllOf(HasSubstr("\ngradients are reduced once a step, parameters gathered once a step\n"),
                     HasSubstr("\n  accumulate_unsharded  keep_gathered "),
                     HasSubstr("\n  false                 true ")));
-  const auto json = nlohmann::json::parse(to_json(kept));
+  const auto json = to_json(kept);
   EXPECT_EQ(json["accumulate_unsharded"], true);
   EXPECT_EQ(json["keep_gathered"], true);
 
@@ -354,7 +357,7 @@ TEST(PlanReport, ShowsTheStagesOfAPipeline) {
   EXPECT_THAT(text, ::testing::ContainsRegex("\n  1 +2-3 +2-3 blocks.1 to head "));
   ASSERT_EQ(report.groups.size(), 2u);  // one group per stage
   EXPECT_EQ(report.groups[1].ranks, (std::vector<int>{2, 3}));
-  const auto json = nlohmann::json::parse(to_json(report));
+  const auto json = to_json(report);
   EXPECT_EQ(json["pipeline"], 2);
   EXPECT_EQ(json["stages"][1]["first_unit"], 2);
   EXPECT_THAT(with_keys(error_message([&] { make_plan_report(resolve(config), 3); })),
