@@ -55,9 +55,9 @@ void take_images(const fs::path& folder, TemplateValues& values) {
   const std::string train = child_of(folder, {"train"});
   values.train = train.empty() ? folder.string() : train;
   values.eval = train.empty() ? "" : child_of(folder, {"eval", "val", "test"});
-  values.classes = static_cast<std::int64_t>(open_images({.path = values.train})->class_names().size());
-  TRIREME_CHECK(values.classes > 1, "--data {}: a classifier needs two classes or more, and {} has {}",
-                folder.string(), values.train, values.classes);
+  TRIREME_CHECK(count_class_folders(values.train) > 0,
+                "--data {}: {} has no class folders: pictures are read from FOLDER/CLASS/PICTURE",
+                folder.string(), values.train);
 }
 
 /// Fills in the keys that follow from --data. Without --data, the job names a folder to be written.

@@ -64,7 +64,7 @@ void fill_in(JobConfig& config) {
   fill(model.ffn, base.ffn > 0 ? base.ffn : 4 * model.hidden);
   check_divided(model, {"ffn", model.ffn});
   fill(model.patch, base.patch);
-  fill(model.classes, base.classes);
+  fill(model.classes, default_classes(config, base.classes));
   fill(model.norm_epsilon, 1e-6);
   const bool from_data = model.image_size == 0 && config.data.image_size > 0;
   fill_in_image_size(config, base.image_size);

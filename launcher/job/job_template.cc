@@ -52,7 +52,6 @@ std::string model_section(const JobTemplate& job, const TemplateValues& values) 
         fmt::format("from = {:<18} # config.json sets the name and the shape\ninit_from = {:<13} # weights\n",
                     to_toml(ConfigValue("hf:" + values.pretrained)), to_toml(ConfigValue(values.pretrained)));
   }
-  if (job.trains_images) text += fmt::format("classes = {}\n", values.classes);
   return text;
 }
 

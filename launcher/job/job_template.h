@@ -23,7 +23,6 @@ std::span<const JobTemplate> job_templates();
 struct TemplateValues {
   std::string pretrained;         // a folder of Hugging Face's transformers; empty: from scratch
   std::string train, eval;        // data.train and data.eval; eval may be empty
-  std::int64_t classes = 0;       // of images
   std::int64_t micro_batch = 16;  // divides kTemplateBatch
   bool sixteen_bits = false;      // precision.mode = "bf16"
 };

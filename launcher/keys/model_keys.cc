@@ -43,8 +43,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "with a separate head. `init_from` then reads the encoder, also of a model with the other task.")
       .add("classes", &M::classes, count_from(0),
            "Number of classes of the images, or of documents with `task` = classify. 0: the number in "
-           "`from`. Without `from`, image models use the published number, 1000 or 10, and documents the "
-           "number of classes in the data.")
+           "`from`, else the number of classes in the data. The published number, 1000 or 10, is used for "
+           "packed and synthetic images, and with an `init_from` whose head is kept.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
            "Share of a label that is spread over all classes in training.")
       .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
