@@ -113,7 +113,7 @@ std::unique_ptr<Tokenizer> find_tokenizer(const Checkpoint& checkpoint) {
 void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
                         const std::filesystem::path& out) {
   const DataRecord data = read_run_state(checkpoint).data;
-  if (data.images && family_of(model).hf->model_type == "vit") {
+  if (data.images && family_of(model).hf->model_types.front() == "vit") {
     write_text_file(out / kHfPreprocessorFile, hf_preprocessor_of(*data.images).dump(2) + "\n");
   }
   if (data.tokenizer.kind != kSentencePieceTokenizer) return;

@@ -105,7 +105,8 @@ ModelSection read_hf(const HfConfig& config) {
   return model;
 }
 
-constexpr HfFormat kHf{.model_type = kVitHfType,
+constexpr std::string_view kHfTypes[] = {kVitHfType};
+constexpr HfFormat kHf{.model_types = kHfTypes,
                        .read = read_hf,
                        .config = [](const ModelSection& model) { return vit_hf_config(vit_config(model)); },
                        .write = [](const ModelSection& model) { return vit_to_hf(vit_config(model)); },

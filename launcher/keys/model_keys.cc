@@ -76,7 +76,9 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("pool", &M::pool, one_of({"class", "mean"}),
            "Input of the classification layer: the class token, or the mean of all tokens.")
       .add("norm_epsilon", &M::norm_epsilon, at_least(0),
-           "Added to the variance in every norm. 0: as published, 1e-6.")
+           "Added to the variance in every norm. 0: as published, 1e-5 in `gpt` and `llama`, 1e-12 in `bert` "
+           "and "
+           "1e-6 in `vit`.")
       .add("stochastic_depth", &M::stochastic_depth, from_to_below(0, 1),
            "Probability in training that a sample skips a residual branch of the last layer. In earlier "
            "layers it falls linearly, to 0 at the first layer.")
