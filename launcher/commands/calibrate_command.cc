@@ -12,6 +12,7 @@
 #include "launcher/cluster/runs_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/output_file.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/report/prediction_error.h"
 #include "parallel/cluster/calibrate.h"
 #include "runtime/base/atomic_file.h"
@@ -43,12 +44,12 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
   const std::vector<MeasuredStep> runs = file.measured();
   const Cluster fitted = calibrate(cluster, runs);
   const std::vector<double> unseen = cross_validate(cluster, runs, arguments.folds, arguments.seed);
-  fmt::print("{} coefficients fitted to {} runs of {}\n", num_coefficients(cluster), file.runs.size(),
-             arguments.runs);
-  fmt::print("As described:    {}\n", error_summary(errors_of(cluster, runs)));
-  fmt::print("Calibrated:      {}\n", error_summary(errors_of(fitted, runs)));
-  fmt::print("Cross-validated: {}, {} folds\n{}", error_summary(unseen), arguments.folds,
-             error_tables(file.runs, unseen, file.lines));
+  print_line(fmt::format("{} coefficients fitted to {} runs of {}", num_coefficients(cluster),
+                         file.runs.size(), arguments.runs));
+  print_line("As described:    " + error_summary(errors_of(cluster, runs)));
+  print_line("Calibrated:      " + error_summary(errors_of(fitted, runs)));
+  print_line(fmt::format("Cross-validated: {}, {} folds", error_summary(unseen), arguments.folds));
+  print_text(error_tables(file.runs, unseen, file.lines));
   write_text_file(arguments.out,
                   fmt::format("# Calibrated with {} runs of {}; cross-validated error: {}.\n{}",
                               file.runs.size(), std::filesystem::path(arguments.runs).filename().string(),

@@ -13,6 +13,7 @@
 
 #include "launcher/commands/checkpoint_diff.h"
 #include "launcher/commands/commands.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/train/folder_lock.h"
 #include "runtime/base/error.h"
 #include "runtime/base/private_folder.h"
@@ -55,12 +56,12 @@ bool report(const fs::path& folder, Verify verify) {
     const Checkpoint checkpoint = open_checkpoint(folder, verify);
     std::uint64_t bytes = 0;
     for (const CheckpointFile& file : checkpoint.manifest.files) bytes += file.bytes;
-    fmt::print("{}  step {}  {} file(s), {} bytes  {}\n", folder.string(), checkpoint.manifest.step,
-               checkpoint.manifest.files.size(), bytes,
-               verify == Verify::kChecksums ? "whole" : "sizes are right");
+    print_line(fmt::format("{}  step {}  {} file(s), {} bytes  {}", folder.string(), checkpoint.manifest.step,
+                           checkpoint.manifest.files.size(), bytes,
+                           verify == Verify::kChecksums ? "whole" : "sizes are right"));
     return true;
   } catch (const Error& error) {
-    fmt::print("{}  damaged: {}\n", folder.string(), error.what());
+    print_line(fmt::format("{}  damaged: {}", folder.string(), error.what()));
     return false;
   }
 }
@@ -89,10 +90,10 @@ Checkpoint checkpoint_of(const fs::path& path) {
 
 ExitCode diff(const fs::path& a, const fs::path& b) {
   const Checkpoint of_a = checkpoint_of(a), of_b = checkpoint_of(b);
-  fmt::print("{} and {}:\n", of_a.folder.string(), of_b.folder.string());
+  print_line(fmt::format("{} and {}:", of_a.folder.string(), of_b.folder.string()));
   const std::vector<std::string> lines = describe_differences(of_a, of_b);
-  for (const std::string& line : lines) fmt::print("{}\n", line);
-  if (lines.empty()) fmt::print("the same: settings, tensors and values\n");
+  for (const std::string& line : lines) print_line(line);
+  if (lines.empty()) print_line("the same: settings, tensors and values");
   return lines.empty() ? ExitCode::kDone : ExitCode::kFailed;
 }
 
@@ -109,7 +110,7 @@ ExitCode prune(const fs::path& path, std::int64_t keep) {
   const FolderLock lock(root.parent_path());  // no run may write there
   CheckpointStore(root).prune(keep, Verify::kChecksums);
   for (const fs::path& folder : before)
-    fmt::print("{}  {}\n", folder.string(), fs::exists(folder) ? "kept" : "removed");
+    print_line(fmt::format("{}  {}", folder.string(), fs::exists(folder) ? "kept" : "removed"));
   return ExitCode::kDone;
 }
 

@@ -7,12 +7,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <new>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +23,7 @@
 #include "launcher/host/env.h"
 #include "launcher/host/error_report.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/host/thread_stacks.h"
 #include "runtime/base/lines_error.h"
 
@@ -56,13 +55,6 @@ void check_command_name(const CLI::App& app, int argc, const char* const* argv) 
                 fmt::join(names, ", "));
 }
 
-/// A command's output may be its only result, so a full disk or a closed pipe is a failure.
-void check_output() {
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    throw Error(ErrorCode::kRuntime,
-                fmt::format("standard output cannot be written: {}", std::strerror(errno)));
-}
-
 int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& launch) {
   CLI::App app("Trireme trains neural networks on many processes, with the same bits on every layout.",
                "trireme");
@@ -88,14 +80,18 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {  // --help, --version
-    return app.exit(request);
+    std::ostringstream text;
+    const int code = app.exit(request, text, text);
+    print_text(text.str());
+    return code;
   } catch (const CLI::ParseError& error) {
     report_error(LinesError(ErrorCode::kInvalidInput,
                             {error.what(), "Run `trireme --help`, or a command with --help."}));
     return as_int(ExitCode::kBadInput);
   }
   const int code = as_int(chosen(launch));
-  if (std::string_view(argv[1]) != "train") check_output();  // its results are files
+  // Output may be a command's only result. The results of `train` are files.
+  if (std::string_view(argv[1]) != "train") check_output();
   return code;
 }
 

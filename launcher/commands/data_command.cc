@@ -5,13 +5,13 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/host/standard_output.h"
 #include "runtime/base/allocator.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -49,9 +49,9 @@ std::string train_tokenizer(const TextArguments& arguments, const PrepareTextOpt
 
 void print_summary(const PrepareTextSummary& summary, const std::string& out) {
   const DatasetInfo& info = summary.info;
-  fmt::print("{}: {} training and {} evaluation tokens, vocabulary {} ({}), from {} files, {}\n", out,
-             info.train_tokens, info.eval_tokens, info.vocab_size, info.tokenizer, info.source_files,
-             format_bytes(info.source_bytes));
+  print_line(fmt::format("{}: {} training and {} evaluation tokens, vocabulary {} ({}), from {} files, {}",
+                         out, info.train_tokens, info.eval_tokens, info.vocab_size, info.tokenizer,
+                         info.source_files, format_bytes(info.source_bytes)));
   for (const std::string& note : describe(summary.notes, /*lines=*/false)) log_warning(note);
   if (!summary.lossless) {
     log_warning(
@@ -77,10 +77,10 @@ ExitCode run_data_documents(const DocumentsArguments& arguments, const LaunchEnv
                                                 .eval_fraction = arguments.eval_fraction,
                                                 .json_as_text = arguments.as_text});
   for (const std::string& note : describe(notes, /*lines=*/true)) log_warning(note);
-  fmt::print(
-      "{}: {} training and {} evaluation documents of {} and {} tokens, {} classes, vocabulary {} ({})\n",
+  print_line(fmt::format(
+      "{}: {} training and {} evaluation documents of {} and {} tokens, {} classes, vocabulary {} ({})",
       arguments.out, info.train_documents, info.eval_documents, info.train_tokens, info.eval_tokens,
-      info.classes.size(), info.vocab_size, info.tokenizer);
+      info.classes.size(), info.vocab_size, info.tokenizer));
   return ExitCode::kDone;
 }
 
@@ -118,13 +118,12 @@ ExitCode run_data_text(const TextArguments& arguments, const LaunchEnvironment& 
   std::function<void(const PrepareTextProgress&)> progress;
   if (output_is_terminal(launch)) {
     progress = [](const PrepareTextProgress& state) {
-      fmt::print("\r{} of {}, {} tokens ", format_bytes(state.bytes_done), format_bytes(state.bytes_total),
-                 state.num_tokens);
-      std::fflush(stdout);
+      refresh_line(fmt::format("{} of {}, {} tokens ", format_bytes(state.bytes_done),
+                               format_bytes(state.bytes_total), state.num_tokens));
     };
   }
   const PrepareTextSummary summary = prepare_text(options, progress);
-  if (progress) fmt::print("\n");
+  if (progress) print_line("");
   print_summary(summary, arguments.out);
   return ExitCode::kDone;
 }

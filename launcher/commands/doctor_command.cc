@@ -27,6 +27,7 @@
 #include "launcher/host/doctor.h"
 #include "launcher/host/host_facts.h"
 #include "launcher/host/machine.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/host/waiting_share.h"
 #include "launcher/job/build.h"
 #include "launcher/keys/job_file.h"
@@ -76,7 +77,7 @@ JobConfig job_of(const DoctorArguments& arguments, const LaunchEnvironment& laun
 
 ExitCode show_roofline(const DoctorArguments& arguments, const LaunchEnvironment& launch) {
   const RooflineReport report = make_roofline_report(job_of(arguments, launch));
-  fmt::print("{}", arguments.json ? to_json(report) : to_text(report));
+  print_text(arguments.json ? to_json(report) : to_text(report));
   return ExitCode::kDone;
 }
 
@@ -121,10 +122,10 @@ ExitCode show_engines(const DoctorArguments& arguments, const LaunchEnvironment&
                      [&](const CallTime& time) {
                        times.push_back(time);
                        if (!arguments.json) return;
-                       fmt::print("{}", to_json(time));
-                       (void)std::fflush(stdout);
+                       print_text(to_json(time));
+                       flush_output();
                      });
-  if (!arguments.json) fmt::print("{}", to_text(times));
+  if (!arguments.json) print_text(to_text(times));
   const bool failed = std::ranges::any_of(times, [](const CallTime& time) { return time.us == 0; });
   return failed ? ExitCode::kFailed : ExitCode::kDone;
 }
@@ -133,7 +134,7 @@ ExitCode write_measured(const std::string& file, const Cluster& cluster) {
   write_text_file(file, fmt::format("# Measured by `trireme doctor --measure`.\n{}", to_toml(cluster)));
   std::vector<std::string> names;
   for (const ClusterDevice& device : cluster.devices) names.push_back(device.name);
-  fmt::print("{}: this machine as {}\n", file, fmt::join(names, ", "));
+  print_line(fmt::format("{}: this machine as {}", file, fmt::join(names, ", ")));
   return ExitCode::kDone;
 }
 
@@ -191,7 +192,7 @@ ExitCode measure(const DoctorArguments& arguments, const LaunchEnvironment& laun
 ExitCode show_arithmetic(const std::string& device) {
   std::optional<DeviceType> wanted;
   if (device != "auto") wanted = device == "cpu" ? DeviceType::kCpu : DeviceType::kCuda;
-  fmt::print("{}\n", to_json(facts_of_this_host(wanted)));
+  print_line(to_json(facts_of_this_host(wanted)));
   return ExitCode::kDone;
 }
 
@@ -208,7 +209,7 @@ ExitCode run_doctor(const DoctorArguments& arguments, const LaunchEnvironment& l
     report.gpu_rates = measure_device_rates({DeviceType::kCuda, 0}, 1, {});
   }
   const auto print = [&] {
-    if (launch.rank == 0) fmt::print("{}", arguments.json ? to_json(report) : to_text(report));
+    if (launch.rank == 0) print_text(arguments.json ? to_json(report) : to_text(report));
     return ExitCode::kDone;
   };
   if (arguments.no_measure || launch.num_ranks == 1) return print();

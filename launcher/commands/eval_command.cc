@@ -21,6 +21,7 @@
 #include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
 #include "launcher/keys/left_out.h"
 #include "launcher/state/run_checkpoint.h"
@@ -94,8 +95,8 @@ std::string describe(const TextFigures& figures) {
 void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, std::int64_t num_left_out,
            const Checkpoint& checkpoint, const EvalArguments& arguments) {
   if (!arguments.json) {
-    fmt::print("{}: {}{} over {} samples\n", checkpoint.folder.string(), describe_eval(metrics),
-               text ? describe(*text) : "", metrics.num_samples);
+    print_line(fmt::format("{}: {}{} over {} samples", checkpoint.folder.string(), describe_eval(metrics),
+                           text ? describe(*text) : "", metrics.num_samples));
     return;
   }
   nlohmann::ordered_json json = {{"checkpoint", checkpoint.folder.string()},
@@ -108,7 +109,7 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, s
   if (metrics.top5) json["top5"] = *metrics.top5;
   if (text) json["perplexity"] = text->perplexity;
   if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
-  fmt::print("{}\n", json.dump());
+  print_line(json.dump());
 }
 
 /// With empty `data`, compares only what follows from the job and its paths: the tokenizer.

@@ -13,6 +13,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/families/model_family.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
 #include "launcher/job/lora.h"
 #include "launcher/state/initial_weights.h"
@@ -123,10 +124,10 @@ void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
   const auto tokenizer = load_saved_tokenizer(kSentencePieceTokenizer, checkpoint.folder);
   write_text_file(out / name, tokenizer->model_text());
   if (state.hf_extras.files.contains("tokenizer_config.json")) return;
-  fmt::print(
+  print_line(fmt::format(
       "{}: the sentencepiece model; transformers reads it with a tokenizer_config.json that names a class, "
-      "as LlamaTokenizer\n",
-      (out / name).string());
+      "as LlamaTokenizer",
+      (out / name).string()));
 }
 
 /// False for files of other programs or commands.
@@ -210,7 +211,7 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
     write_text_file(std::filesystem::path(arguments.out) / tokenizer_file(kBpeTokenizer),
                     tokenizer->model_text());
   }
-  fmt::print("{}: {} tensors of {}\n", arguments.out, num_tensors, checkpoint.folder.string());
+  print_line(fmt::format("{}: {} tensors of {}", arguments.out, num_tensors, checkpoint.folder.string()));
   return ExitCode::kDone;
 }
 

@@ -11,6 +11,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/output_file.h"
 #include "launcher/host/device.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
 #include "launcher/job/job_template.h"
 #include "launcher/job/memory_fit.h"
@@ -132,13 +133,14 @@ ExitCode run_init(const InitArguments& arguments, const LaunchEnvironment& launc
   const FittingJob found = fitting_job(job, values, !arguments.data.empty(), device);
   write_text_file(arguments.out, found.text);
   const std::string run = "out/" + fs::path(arguments.out).stem().string();
-  fmt::print("{}: {} ({} parameters; {} of memory a step)\n\n", arguments.out, job.purpose,
-             short_count(found.num_parameters), format_bytes(found.fit.peak_bytes));
+  print_line(fmt::format("{}: {} ({} parameters; {} of memory a step)", arguments.out, job.purpose,
+                         short_count(found.num_parameters), format_bytes(found.fit.peak_bytes)));
+  print_line("");
   if (arguments.data.empty()) {
-    fmt::print("  trireme data text YOUR_TEXTS --out data{}\n",
-               values.pretrained.empty() ? "" : " --tokenizer " + values.pretrained);
+    print_line(fmt::format("  trireme data text YOUR_TEXTS --out data{}",
+                           values.pretrained.empty() ? "" : " --tokenizer " + values.pretrained));
   }
-  fmt::print("  trireme train {} --out {}\n", arguments.out, run);
+  print_line(fmt::format("  trireme train {} --out {}", arguments.out, run));
   return ExitCode::kDone;
 }
 

@@ -19,6 +19,7 @@
 #include "launcher/commands/plan_forecast.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
 #include "launcher/job/chosen_cut.h"
 #include "launcher/job/memory_fit.h"
@@ -195,16 +196,15 @@ BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
   return profile;
 }
 
-std::string describe(const std::string& file, const Timeline& timeline, const Mesh& mesh) {
-  std::string text =
-      fmt::format("\n{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %\n", file,
-                  timeline.duration_ms(), 100 * timeline.bubble_share());
+void print_timeline(const std::string& file, const Timeline& timeline, const Mesh& mesh) {
+  print_line("");
+  print_line(fmt::format("{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %", file,
+                         timeline.duration_ms(), 100 * timeline.bubble_share()));
   for (int stage = 0; stage < mesh.size(Axis::kPipeline) && mesh.size(Axis::kPipeline) > 1; ++stage) {
     const double busy = timeline.busy_ms(mesh.rank({{Axis::kPipeline, stage}, {Axis::kData, 0}}));
-    text += fmt::format("stage {}: {:.2f} ms of work, {:.1f} % of the step\n", stage, busy,
-                        100 * busy / timeline.duration_ms());
+    print_line(fmt::format("stage {}: {:.2f} ms of work, {:.1f} % of the step", stage, busy,
+                           100 * busy / timeline.duration_ms()));
   }
-  return text;
 }
 
 /// The first screen, or the requested details.
@@ -284,8 +284,10 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
         "and may cut elsewhere. With --times OUT/block_times.json, which it writes, this is the cut that "
         "will run";
   }
-  std::string text = describe(arguments, report);
-  if (arguments.timeline) {
+  const std::string text = describe(arguments, report);
+  if (!arguments.timeline) {
+    print_text(text);
+  } else {
     TRIREME_CHECK(arguments.send_ms >= 0, "--send-ms {} is no time",
                   arguments.send_ms);  // NaN passes CLI's check
     const Timeline timeline =
@@ -294,9 +296,9 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
                                    ? fmt::format("the description of {} ({})", cluster->file, cluster->device)
                                    : describe_source(*profile);
     write_timeline(*arguments.timeline, timeline, report, source);
-    if (!arguments.json) text += describe(*arguments.timeline, timeline, report.plan.mesh);
+    print_text(text);
+    if (!arguments.json) print_timeline(*arguments.timeline, timeline, report.plan.mesh);
   }
-  fmt::print("{}", text);
   // The exit code of `train`.
   return report.fit.fits() ? ExitCode::kDone : ExitCode::kBadInput;
 }

@@ -1,13 +1,12 @@
 #include "launcher/commands/plan_forecast.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
 
 #include "launcher/commands/number_range.h"
 #include "launcher/commands/output_file.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/keys/job_file.h"
 #include "launcher/report/affordable_ranks.h"
 #include "launcher/report/cost_report.h"
@@ -48,7 +47,7 @@ ExitCode show_layouts(const ForecastArguments& arguments, const JobConfig& job,
                                              .ranks_per_machine = machine,
                                              .varies_micro_batch = arguments.vary_micro_batch,
                                              .on_progress = progress_lines()});
-  fmt::print("{}", place.json ? to_json(report) : to_text(report));
+  print_text(place.json ? to_json(report) : to_text(report));
   if (report.found.best.empty()) return ExitCode::kBadInput;
   if (arguments.write) write_text_file(*arguments.write, to_toml(report.configs[0]));
   return ExitCode::kDone;
@@ -63,7 +62,7 @@ ExitCode show_affordable(const ForecastArguments& arguments, const JobConfig& jo
                                                        .ranks_per_machine = place.ranks_per_machine,
                                                        .varies_micro_batch = arguments.vary_micro_batch,
                                                        .on_progress = progress_lines()});
-  fmt::print("{}", place.json ? to_json(found) : to_text(found));
+  print_text(place.json ? to_json(found) : to_text(found));
   if (!found.chosen) return ExitCode::kBadInput;
   if (arguments.write) write_text_file(*arguments.write, to_toml(found.layouts->configs[0]));
   return ExitCode::kDone;
@@ -73,7 +72,7 @@ ExitCode show_scale(const ForecastArguments& arguments, const JobConfig& job,
                     const ClusterOfRanks& cluster_of, const ForecastPlace& place) {
   const auto [first, last] = parse_range("--scale", *arguments.scale, "..");
   const ScaleReport report = scale_job(job, cluster_of, first, last, progress_lines());
-  fmt::print("{}", place.json ? to_json(report) : to_text(report));
+  print_text(place.json ? to_json(report) : to_text(report));
   if (arguments.plot) write_text_file(*arguments.plot, to_svg(plot_of(report)));
   return report.fits_anywhere() ? ExitCode::kDone : ExitCode::kBadInput;
 }
@@ -92,7 +91,7 @@ ExitCode show_cost(const ForecastArguments& arguments, const JobConfig& job, con
   if (arguments.grow) request.growth = parse_growth(*arguments.grow);
   if (arguments.autoscale) request.autoscale = parse_range("--autoscale", *arguments.autoscale, ":");
   const CostReport report = cost_of_job(job, cluster_of, request);
-  fmt::print("{}", place.json ? to_json(report) : to_text(report));
+  print_text(place.json ? to_json(report) : to_text(report));
   if (arguments.plot) write_text_file(*arguments.plot, to_svg(cost_plot(job, cluster_of, request)));
   const bool fits = std::ranges::all_of(report.points, &ForeseenStep::fits);
   return fits ? ExitCode::kDone : ExitCode::kBadInput;

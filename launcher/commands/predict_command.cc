@@ -10,6 +10,7 @@
 #include "launcher/cluster/runs_file.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/output_file.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/report/prediction_error.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/log.h"
@@ -40,9 +41,9 @@ ExitCode run_predict(const PredictArguments& arguments) {
     lines.push_back(file.lines[i]);
   }
   write_text_file(arguments.out, to_csv(file, predicted_ms));
-  fmt::print("{} runs predicted; of measured ones, absolute error: {}\n", file.runs.size(),
-             error_summary(errors));
-  if (arguments.details) fmt::print("{}", error_tables(measured, errors, lines));
+  print_line(fmt::format("{} runs predicted; of measured ones, absolute error: {}", file.runs.size(),
+                         error_summary(errors)));
+  if (arguments.details) print_text(error_tables(measured, errors, lines));
   return ExitCode::kDone;
 }
 

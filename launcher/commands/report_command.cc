@@ -9,6 +9,7 @@
 
 #include "launcher/commands/output_file.h"
 #include "launcher/commands/page_commands.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/page/page_html.h"
 #include "launcher/page/run_files.h"
 #include "runtime/base/atomic_file.h"
@@ -29,7 +30,8 @@ ExitCode write_report(const ReportArguments& arguments) {
   check_is_new("--out", arguments.out, arguments.force);
   const auto runs = find_runs(arguments.runs);
   write_text_file(arguments.out, report_page(report_data(runs)));
-  fmt::print("{}: {} run(s); open it in a browser, it needs no network\n", arguments.out, runs.size());
+  print_line(
+      fmt::format("{}: {} run(s); open it in a browser, it needs no network", arguments.out, runs.size()));
   return ExitCode::kDone;
 }
 

@@ -3,7 +3,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +19,7 @@
 #include "launcher/data/data_check.h"
 #include "launcher/families/model_family.h"
 #include "launcher/host/machine.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
 #include "launcher/state/run_checkpoint.h"
 #include "parallel/comm/local.h"
@@ -123,11 +123,6 @@ class Sampler {
   SamplingOptions sampling_;
 };
 
-void print_piece(std::string_view piece) {
-  fmt::print("{}", piece);
-  std::fflush(stdout);
-}
-
 ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme sample` runs alone: leave out mpirun");
   check_threads(arguments.threads, count_cores(), "--threads");
@@ -150,15 +145,15 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   load_state(engine, checkpoint.folder, arguments.ema ? StateParts::kAverages : StateParts::kModel);
   const Sampler sampler(engine, *tokenizer, model, arguments);
   if (arguments.prompts.empty()) {
-    sampler.write(arguments.prompt, print_piece);
-    fmt::print("\n");
+    sampler.write(arguments.prompt, print_generated);
+    print_line("");
     return ExitCode::kDone;
   }
   for (const std::string& prompt : prompts) {
     const nlohmann::ordered_json line = {{"prompt", prompt},
                                          {"text", sampler.write(prompt, [](std::string_view) {})}};
-    fmt::print("{}\n", line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-    std::fflush(stdout);
+    print_line(line.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    flush_output();
   }
   return ExitCode::kDone;
 }
@@ -173,6 +168,9 @@ CLI::Validator not_empty() {
 void add_sample_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<SampleArguments>();
   CLI::App* command = app.add_subcommand("sample", "Generate text with a trained model");
+  command->footer(
+      "On a terminal, control characters in the text are shown as escapes, except newlines and tabs. "
+      "Files and pipes get the text unchanged.");
   SamplingOptions& sampling = arguments->sampling;
   command
       ->add_option("CHECKPOINT", arguments->checkpoint,

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
-#include <cstdio>
 #include <ctime>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 
 #include "launcher/commands/number_range.h"
 #include "launcher/commands/page_commands.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/page/run_files.h"
 #include "launcher/page/run_reader.h"
 #include "launcher/page/run_state.h"
@@ -56,9 +56,9 @@ ExitCode show_run(const TopArguments& arguments) {
     const std::string mark = fmt::format("{} {}", status, state["step"].get<std::int64_t>());
     // On a terminal the screen is redrawn; otherwise lines are printed only when something changed.
     if (terminal || mark != shown) {
-      if (terminal) fmt::print("\x1b[H\x1b[2J");
-      fmt::print("{}{}", top_text(name, state, std::time(nullptr)), terminal ? "" : "\n");
-      if (std::fflush(stdout) != 0) return ExitCode::kDone;  // the reader closed the pipe; cli.cc reports it
+      if (terminal) clear_screen();
+      print_text(top_text(name, state, std::time(nullptr)) + (terminal ? "" : "\n"));
+      if (!flush_output()) return ExitCode::kDone;  // the reader closed the pipe; cli.cc reports it
     }
     shown = mark;
     const bool ended = status != "running" && status != "waiting";

@@ -1,6 +1,4 @@
 // trireme train JOB.toml [--set key=value]... [--out DIR]
-#include <fmt/core.h>
-
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <filesystem>
@@ -14,6 +12,7 @@
 #include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/job/accumulation.h"
 #include "launcher/job/build.h"
 #include "launcher/job/chosen_cut.h"
@@ -97,7 +96,7 @@ ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEn
 
 ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& launch) {
   if (arguments.help_keys) {
-    fmt::print("{}", config_reference());
+    print_text(config_reference());
     return ExitCode::kDone;
   }
   TRIREME_CHECK(!arguments.job.empty(), "no job file was given: `trireme train JOB.toml`");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/commands/page_commands.h"
+#include "launcher/host/standard_output.h"
 #include "launcher/observe/http_server.h"
 #include "launcher/page/watch.h"
 #include "runtime/base/log.h"
@@ -35,8 +36,8 @@ ExitCode watch_runs(const WatchArguments& arguments) {
     log_warning(fmt::format(
         "{} is open to other machines: whoever reaches it reads these runs' metrics and configuration",
         arguments.listen));
-  fmt::print("{} run(s), and those to come, at {} until Ctrl-C\n", num_runs, server.url());
-  std::fflush(stdout);
+  print_line(fmt::format("{} run(s), and those to come, at {} until Ctrl-C", num_runs, server.url()));
+  flush_output();
   int signal = 0;
   sigwait(&signals, &signal);
   return ExitCode::kDone;

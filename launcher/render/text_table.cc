@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <sstream>
 
+#include "runtime/base/terminal_text.h"
+
 namespace trireme {
 namespace {
 
@@ -42,6 +44,9 @@ std::string three_digits(double value) {
 }  // namespace
 
 std::string to_text(TextRows rows, const TableShape& shape) {
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = terminal_line(cell);  // a name with a newline begins no row
+  }
   drop_empty_columns(rows, shape.num_kept);
   const std::vector<std::size_t> widths = widths_of(rows);
   const std::size_t num_rows = rows.size() - 1;

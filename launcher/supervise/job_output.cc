@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "launcher/host/standard_output.h"
 #include "runtime/base/terminal_text.h"
 
 namespace trireme {
@@ -16,8 +17,8 @@ void say(const std::string& text) {
 
 void JobOutput::show_line(std::string_view line) const {
   if (take_(line)) return;
-  std::fwrite(line.data(), 1, line.size(), stdout);
-  std::fputc('\n', stdout);
+  print_text(line);
+  print_line("");
 }
 
 void JobOutput::show() {
@@ -30,7 +31,7 @@ void JobOutput::show() {
   for (std::size_t end; (end = unfinished_.find('\n', begin)) != std::string::npos; begin = end + 1)
     show_line(std::string_view(unfinished_).substr(begin, end - begin));
   unfinished_.erase(0, begin);
-  std::fflush(stdout);
+  flush_output();
 }
 
 void JobOutput::show_rest() {
@@ -38,7 +39,7 @@ void JobOutput::show_rest() {
   if (unfinished_.empty()) return;
   show_line(unfinished_);
   unfinished_.clear();
-  std::fflush(stdout);
+  flush_output();
 }
 
 }  // namespace trireme

@@ -6,11 +6,18 @@
 #include <optional>
 #include <utility>
 
+#include "launcher/host/standard_output.h"
+
 namespace trireme {
 namespace {
 
 // Faster than a person can read; too slow to cost anything.
 constexpr std::chrono::milliseconds kRefresh{100};
+
+void print_now(std::string_view line) {
+  print_line(line);
+  flush_output();
+}
 
 }  // namespace
 
@@ -56,8 +63,8 @@ std::string describe_eval(const EvalMetrics& metrics) {
   return text;
 }
 
-Progress::Progress(std::ostream& out, Options options, TimePoint start)
-    : out_(out), options_(std::move(options)), start_(start), last_refresh_(start - kRefresh) {}
+Progress::Progress(Options options, TimePoint start)
+    : options_(std::move(options)), start_(start), last_refresh_(start - kRefresh) {}
 
 std::string Progress::describe(const StepMetrics& metrics, TimePoint now) const {
   const double elapsed_s = std::chrono::duration<double>(now - start_).count();
@@ -79,7 +86,7 @@ void Progress::step(const StepMetrics& metrics, TimePoint now) {
   const bool last = metrics.step == options_.num_steps;
   if (!options_.terminal) {
     if (metrics.step % options_.log_every == 0 || metrics.step == options_.first_step || last) {
-      out_ << describe(metrics, now) << std::endl;
+      print_now(describe(metrics, now));
     }
     return;
   }
@@ -87,7 +94,7 @@ void Progress::step(const StepMetrics& metrics, TimePoint now) {
   last_refresh_ = now;
   const std::string text = describe(metrics, now);
   const std::size_t blanks = shown_width_ > text.size() ? shown_width_ - text.size() : 0;
-  out_ << '\r' << text << std::string(blanks, ' ') << std::flush;
+  refresh_line(text + std::string(blanks, ' '));
   shown_width_ = text.size();
 }
 
@@ -97,11 +104,11 @@ void Progress::eval(std::int64_t step, const EvalMetrics& metrics) {
 
 void Progress::line(std::string_view text) {
   finish();
-  out_ << text << std::endl;
+  print_now(text);
 }
 
 void Progress::finish() {
-  if (shown_width_ > 0) out_ << std::endl;
+  if (shown_width_ > 0) print_now("");
   shown_width_ = 0;
 }
 

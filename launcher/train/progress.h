@@ -1,9 +1,8 @@
-// Output for a person while a job trains: one refreshed line on a terminal, plain lines in a log.
+// Standard output for a person while a job trains: one refreshed line on a terminal, plain lines in a log.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <ostream>
 #include <string>
 #include <string_view>
 
@@ -33,7 +32,7 @@ class Progress {
     std::string throughput_unit = "tokens";
     bool phases = false;  // show the phases of each step and the slowest rank
   };
-  Progress(std::ostream& out, Options options, TimePoint start);
+  Progress(Options options, TimePoint start);
 
   void step(const StepMetrics& metrics, TimePoint now);
   void eval(std::int64_t step, const EvalMetrics& metrics);
@@ -45,7 +44,6 @@ class Progress {
  private:
   std::string describe(const StepMetrics& metrics, TimePoint now) const;
 
-  std::ostream& out_;
   Options options_;
   TimePoint start_;
   TimePoint last_refresh_;

@@ -1,7 +1,6 @@
 #include "launcher/train/run_log.h"
 
 #include <algorithm>
-#include <iostream>
 
 #include "runtime/checkpoint/json_file.h"
 
@@ -18,8 +17,7 @@ RunLog::RunLog(Options options)
                 .resume_step = options_.resume_step,
                 .evaluates_again = options_.evaluates_again,
                 .throughput_unit = options_.summary.throughput_unit}),
-      progress_(std::cout,
-                {.first_step = options_.resume_step + 1,
+      progress_({.first_step = options_.resume_step + 1,
                  .num_steps = options_.num_steps,
                  .log_every = options_.log_every,
                  .terminal = options_.terminal,

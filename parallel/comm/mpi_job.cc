@@ -7,6 +7,7 @@
 
 #include "parallel/comm/communicator.h"
 #include "runtime/base/error.h"
+#include "runtime/base/lines_error.h"
 
 namespace trireme {
 namespace {
@@ -56,7 +57,7 @@ void MpiJob::abort(const Error& error) noexcept {
   if (report) {
     report(named);
   } else {
-    std::fprintf(stderr, "%s\n", named.what());
+    std::fprintf(stderr, "%s\n", shown_message(named).c_str());
     std::fflush(stderr);
   }
   if (status) status->end();

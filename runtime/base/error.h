@@ -72,11 +72,17 @@ struct MessageFormat {
   std::source_location where;
 };
 
+/// The text with escapes for NUL characters, where a C string would end.
+inline std::string without_nul(std::string text) {
+  for (std::size_t at; (at = text.find('\0')) != std::string::npos;) text.replace(at, 1, "\\x00");
+  return text;
+}
+
 class Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message,
         std::source_location where = std::source_location::current())
-      : std::runtime_error(message), code_(code), where_(where) {}
+      : std::runtime_error(without_nul(message)), code_(code), where_(where) {}
   /// With the message fmt::format(format, first, rest...).
   template <class First, class... Rest>
   Error(ErrorCode code, MessageFormat<std::type_identity_t<First>, std::type_identity_t<Rest>...> format,

@@ -64,7 +64,7 @@ std::string terminal_text(std::string_view text) {
     const std::size_t bytes = std::max<std::size_t>(c.bytes, 1);
     if (c.bytes > 0 && is_shown(c.value)) {
       shown += text.substr(0, bytes);
-    } else if (c.bytes <= 1) {
+    } else if (c.bytes == 0 || c.value < 0x20) {
       fmt::format_to(std::back_inserter(shown), "\\x{:02x}", static_cast<unsigned char>(text.front()));
     } else {
       fmt::format_to(std::back_inserter(shown), "\\u{:04x}", static_cast<unsigned>(c.value));

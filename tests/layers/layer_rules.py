@@ -46,6 +46,9 @@ VENDOR_HEADERS = (
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 ENVIRONMENT = re.compile(r"\b(secure_)?getenv\s*\(|\b(set|unset|put)env\s*\(")
+# Standard output, unless its kind is asked for. What fmt prints without a file on the same line goes there, too.
+STANDARD_OUTPUT = re.compile(r"(?<!isatty\()\b(stdout|STDOUT_FILENO)\b|\bcout\b|\b(printf|puts|putchar|println)\s*\(|"
+                             r"\bfmt::v?print(ln)?\s*\(\s*(?!stderr)")
 EXIT = re.compile(r"\b(quick_|_)?exit\s*\(")
 VAGUE_STEMS = {"utils", "util", "common", "misc", "helpers", "helper"}
 MARKDOWN_LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
@@ -158,6 +161,9 @@ def check_source(root, path, text):
                 yield number, rule, advice
         if ENVIRONMENT.search(line) and not path.startswith(("launcher/host/env.", "tests/")):
             yield number, "environment", "the environment is read in launcher/host/env only; pass the value along"
+        if STANDARD_OUTPUT.search(line) and path.startswith("launcher/") and \
+                path != "launcher/host/standard_output.cc":
+            yield number, "standard-output", "print with launcher/host/standard_output.h, which escapes control characters"
         if EXIT.search(line) and layer_of(path) in LIBRARY_LAYERS + ("backend",):
             yield number, "no-exit", "a library throws Error and never exits"
 

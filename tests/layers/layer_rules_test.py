@@ -21,7 +21,10 @@ CLEAN = {
     "parallel/comm/mpi.cc": "#include <mpi.h>\n#include <nccl.h>\n",
     "models/gpt.h": HEADER + '#include "runtime/tensor.h"\n',
     "launcher/host/env.cc": '#include "parallel/engine.h"\nauto x = std::getenv("X");\n',
-    "launcher/main.cc": '#include "models/gpt.h"\nvoid stop() { std::exit(2); }\n',
+    "launcher/main.cc": '#include "models/gpt.h"\nvoid stop() { std::exit(2); }\n'
+                        'void warn() { fmt::print(stderr, "x"); std::fprintf(stderr, "x"); std::snprintf(b, 2, "x"); }\n'
+                        'bool shown() { return isatty(STDOUT_FILENO) == 1; }\n#include <spdlog/sinks/stdout_sinks.h>\n',
+    "launcher/host/standard_output.cc": "void put(const char* s) { std::fputs(s, stdout); }\n",
     "tests/parallel/comm/mpi_test.cc": "#include <mpi.h>\n",
     "examples/01_tensor.cc": '#include "runtime/tensor.h"\n',
 }
@@ -114,6 +117,13 @@ class LayerRules(unittest.TestCase):
         self.assert_found("runtime/tape.cc", 2, "environment", '/* why */\nauto x = std::getenv("X");\n')
         self.assert_found("launcher/main.cc", 1, "environment", 'auto x = getenv ("X");\n')
         self.assert_found("parallel/plan.cc", 1, "no-exit", "void f() { std::exit(1); }\n")
+
+    def test_standard_output(self):
+        for call in ("std::cout << 1;", "std::ostream& out = std::cout;", 'fmt::print("{}", 1);', 'fmt::print(', "std::puts(s);",
+                     'fmt::println("x");', 'std::printf("x");', "std::fputc('x', stdout);", "write(STDOUT_FILENO, s, 1);"):
+            with self.subTest(call=call):
+                self.assert_found("launcher/commands/a.cc", 2, "standard-output", f"\n{call}\n")
+        self.assertEqual(check({"runtime/bench.cc": "std::puts(s);\n"}), ([], []))
 
     def test_text(self):
         self.assert_found("runtime/tape.cc", 2, "ascii", "\n// 2 \u00d7 3\n")

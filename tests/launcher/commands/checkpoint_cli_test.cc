@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "tests/launcher/commands/cli_fixture.h"
@@ -96,6 +97,50 @@ TEST_F(CheckpointCli, PruneKeepsTheNewestAndWhatIsDamaged) {
   EXPECT_EQ(left, (std::set<std::string>{"step-000001", "step-000003", "step-000004"}));
   EXPECT_NE(checkpoint({"prune", "run", "--keep", "0"}).exit_code, 0);
   EXPECT_NE(checkpoint({"prune", "run"}).exit_code, 0);
+}
+
+TEST_F(CheckpointCli, ControlCharactersOfNamesAreEscaped) {
+  const std::string name = "a\x1b]0;title\x07\u009b2J\u202e\nhidden",
+                    shown = "a\\x1b]0;title\\x07\\u009b2J\\u202e\\nhidden";
+  std::filesystem::rename(scratch_ / "run", scratch_ / name);
+  std::filesystem::remove(scratch_ / name / "checkpoints/step-000002/model.safetensors");
+  testing::write_file(scratch_ / "texts" / name, "some text to read");
+  testing::write_file(scratch_ / "labels", "a\tone\nb\ttwo\n");
+  const auto out = [&](const std::string& file) { return (scratch_ / "out" / (name + file)).string(); };
+  const std::vector<std::string> commands[] = {
+      {"checkpoint", "list", name},
+      {"checkpoint", "verify", name},
+      {"checkpoint", "diff", name, name + "/checkpoints/step-000003"},
+      {"checkpoint", "prune", name, "--keep", "1"},
+      {"eval", name, "--threads", "1"},
+      {"export", name, "--out", out(".safetensors")},
+      {"report", name, "--out", out(".html")},
+      {"top", name, "--once"},
+      {"train", "job.toml", "--out", out("run")},
+      {"plan", "job.toml", "--timeline", out(".svg")},
+      {"data", "text", "texts", "--out", out("text")},
+      {"data", "documents", "labels", "--out", out("documents")},
+  };
+  std::filesystem::create_directory(scratch_ / "out");
+  for (const std::vector<std::string>& command : commands) {
+    const ProgramResult result = run(command);
+    for (const std::string& text : {result.out, result.err})
+      for (const char* raw : {"\x1b", "\x07", "\u009b", "\u202e", "\nhidden"})
+        EXPECT_EQ(text.find(raw), std::string::npos) << command[0] << " " << command[1] << ": " << text;
+    EXPECT_THAT(result.out, HasSubstr(shown)) << command[0] << " " << command[1] << ": " << result.err;
+  }
+  const ProgramResult json = run({"eval", name, "--threads", "1", "--json"});
+  EXPECT_EQ(json.out.find("\u202e"), std::string::npos) << json.out;
+  EXPECT_EQ(nlohmann::json::parse(json.out)["checkpoint"], name + "/checkpoints/step-000004") << json.err;
+}
+
+// The model's 32 tokens are the first 32 bytes. A pipe or a file gets them unchanged.
+TEST_F(CheckpointCli, SamplesReachAFileUnchanged) {
+  const ProgramResult sample = run(
+      {"sample", "run", "--tokenizer", "bytes", "--prompt", "\x1b\x07", "--tokens", "1", "--threads", "1"});
+  EXPECT_EQ(sample.exit_code, 0) << sample.err;
+  EXPECT_TRUE(sample.out.starts_with("\x1b\x07")) << sample.out;
+  EXPECT_EQ(sample.out.size(), 4U);
 }
 
 TEST_F(CheckpointCli, PruneFollowsNoLinkOfAnotherUser) {

@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sstream>
+#include <functional>
+#include <string>
 
 namespace trireme {
 namespace {
@@ -18,12 +19,19 @@ StepMetrics at_step(std::int64_t step) {
   return {.step = step, .loss = 2.34567, .lr = 1e-3, .throughput = 12345};
 }
 
+std::string progress_output(const std::function<void()>& print) {
+  ::testing::internal::CaptureStdout();
+  print();
+  return ::testing::internal::GetCapturedStdout();
+}
+
 TEST(Progress, PlainLinesEveryFewSteps) {
-  std::ostringstream out;
-  Progress progress(out, {.num_steps = 25, .log_every = 10}, kStart);
-  for (std::int64_t step = 1; step <= 25; ++step) progress.step(at_step(step), kStart + seconds(step));
-  progress.finish();
-  EXPECT_EQ(out.str(),
+  Progress progress({.num_steps = 25, .log_every = 10}, kStart);
+  const std::string out = progress_output([&] {
+    for (std::int64_t step = 1; step <= 25; ++step) progress.step(at_step(step), kStart + seconds(step));
+    progress.finish();
+  });
+  EXPECT_EQ(out,
             "step 1/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 24s\n"
             "step 10/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 15s\n"
             "step 20/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 5s\n"
@@ -39,10 +47,9 @@ TEST(Progress, PhasesAndTheSlowestRankAtWill) {
   metrics.rank_times = RankTimes({10, 11, 12.5, 10});
   EXPECT_EQ(describe_phases(metrics), "data 5 % fwd 25 % bwd 50 % comm 15 % opt 5 %, rank 2 +2.50 ms");
   for (const bool shown : {false, true}) {
-    std::ostringstream out;
-    Progress progress(out, {.num_steps = 2, .phases = shown}, kStart);
-    progress.step(metrics, kStart + seconds(1));
-    EXPECT_EQ(out.str().find("fwd 25 %") != std::string::npos, shown) << out.str();
+    Progress progress({.num_steps = 2, .phases = shown}, kStart);
+    const std::string out = progress_output([&] { progress.step(metrics, kStart + seconds(1)); });
+    EXPECT_EQ(out.find("fwd 25 %") != std::string::npos, shown) << out;
   }
   // Most phases of a recorded step are unknown.
   metrics.phases = phases_of_step({}, 0.01, 0, 0);
@@ -51,44 +58,45 @@ TEST(Progress, PhasesAndTheSlowestRankAtWill) {
 }
 
 TEST(Progress, ResumedRunsCountTheirOwnSteps) {
-  std::ostringstream out;
-  Progress progress(out, {.first_step = 101, .num_steps = 200, .log_every = 1}, kStart);
-  progress.step(at_step(110), kStart + seconds(20));
-  EXPECT_THAT(out.str(), HasSubstr("ETA 3m 00s"));
+  Progress progress({.first_step = 101, .num_steps = 200, .log_every = 1}, kStart);
+  EXPECT_THAT(progress_output([&] { progress.step(at_step(110), kStart + seconds(20)); }),
+              HasSubstr("ETA 3m 00s"));
 }
 
 TEST(Progress, TerminalLineIsRefreshed) {
-  std::ostringstream out;
-  Progress progress(out, {.num_steps = 1000, .terminal = true}, kStart);
-  progress.step(at_step(1), kStart);
-  progress.step(at_step(2), kStart + milliseconds(1));  // too soon after the last refresh
-  StepMetrics skipped = at_step(3);
-  skipped.skipped = true;
-  progress.step(skipped, kStart + milliseconds(200));
-  progress.step(at_step(4), kStart + milliseconds(400));
-  EXPECT_EQ(out.str().find('\n'), std::string::npos);
-  EXPECT_EQ(out.str().find("step 2/"), std::string::npos);
+  Progress progress({.num_steps = 1000, .terminal = true}, kStart);
+  const std::string text = progress_output([&] {
+    progress.step(at_step(1), kStart);
+    progress.step(at_step(2), kStart + milliseconds(1));  // too soon after the last refresh
+    StepMetrics skipped = at_step(3);
+    skipped.skipped = true;
+    progress.step(skipped, kStart + milliseconds(200));
+    progress.step(at_step(4), kStart + milliseconds(400));
+  });
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  EXPECT_EQ(text.find("step 2/"), std::string::npos);
   // The shorter line overwrites the longer one completely.
-  const std::string text = out.str();
   const auto third = text.find("\rstep 3/"), fourth = text.find("\rstep 4/");
   ASSERT_NE(third, std::string::npos);
   ASSERT_NE(fourth, std::string::npos);
   EXPECT_GE(text.size() - fourth, fourth - third);
 
-  progress.eval(4, {.loss = 1.25});
-  EXPECT_THAT(out.str(), HasSubstr("\nstep 4/1000  eval loss 1.2500\n"));
-  progress.finish();
-  EXPECT_TRUE(out.str().ends_with("1.2500\n"));  // no empty line
+  EXPECT_EQ(progress_output([&] {
+              progress.eval(4, {.loss = 1.25});
+              progress.finish();
+            }),
+            "\nstep 4/1000  eval loss 1.2500\n");  // no empty line after it
 }
 
 TEST(Progress, LastStepIsAlwaysShown) {
-  std::ostringstream out;
-  Progress progress(out, {.num_steps = 2, .terminal = true}, kStart);
-  progress.step(at_step(1), kStart);
-  progress.step(at_step(2), kStart + milliseconds(1));
-  progress.finish();
-  EXPECT_THAT(out.str(), HasSubstr("step 2/2"));
-  EXPECT_TRUE(out.str().ends_with("\n"));
+  Progress progress({.num_steps = 2, .terminal = true}, kStart);
+  const std::string out = progress_output([&] {
+    progress.step(at_step(1), kStart);
+    progress.step(at_step(2), kStart + milliseconds(1));
+    progress.finish();
+  });
+  EXPECT_THAT(out, HasSubstr("step 2/2"));
+  EXPECT_TRUE(out.ends_with("\n"));
 }
 
 TEST(Progress, Formats) {

@@ -18,7 +18,7 @@ TEST(TerminalText, WritingOfAnyLanguageStaysAsItIs) {
 
 TEST(TerminalText, CommandsAreWrittenAsEscapes) {
   EXPECT_EQ(terminal_text("a\x1b[2Jb\x07\r"), "a\\x1b[2Jb\\x07\\x0d");
-  EXPECT_EQ(terminal_text(std::string_view("\0\x7f", 2)), "\\x00\\x7f");
+  EXPECT_EQ(terminal_text(std::string_view("\0\x7f", 2)), "\\x00\\u007f");
   EXPECT_EQ(terminal_text("\u009b31m"), "\\u009b31m");  // C1: a control sequence of one code point
   EXPECT_EQ(terminal_text("a\u202eb\u2066\u200f\u061c\u2028"), "a\\u202eb\\u2066\\u200f\\u061c\\u2028");
 }
@@ -45,6 +45,13 @@ TEST(TerminalText, ErrorsHaveTheLinesThatTheyWereMadeOf) {
   EXPECT_EQ(shown_message(lines), "a\\nb\nc");
   EXPECT_EQ(one_line(lines), "a\\nb; c");
   EXPECT_EQ(split_lines("a\n\nb\n"), (std::vector<std::string>{"a", "", "b"}));
+}
+
+TEST(TerminalText, ANulDoesNotCutAMessage) {
+  const std::string name("a\0b\0", 4);
+  EXPECT_STREQ(Error(ErrorCode::kRuntime, "tensor '{}' is unknown", name).what(),
+               "tensor 'a\\x00b\\x00' is unknown");
+  EXPECT_STREQ(Error(ErrorCode::kRuntime, "x").saying(name).what(), "a\\x00b\\x00");
 }
 
 TEST(TerminalText, IsWhatTheLogShows) {
