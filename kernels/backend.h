@@ -29,6 +29,7 @@
 #include "kernels/backend_chunk_ops.h"
 #include "kernels/backend_image_ops.h"
 #include "kernels/backend_ops.h"
+#include "kernels/backend_recurrent_ops.h"
 #include "kernels/backend_step_ops.h"
 
 namespace trireme {
@@ -62,7 +63,7 @@ class HostCopy {
   virtual const void* wait() = 0;
 };
 
-using AllOps = decltype(joined(FeatureOps{}, ChunkOps{}, ImageOps{}, StepOps{}));
+using AllOps = decltype(joined(FeatureOps{}, RecurrentOps{}, ChunkOps{}, ImageOps{}, StepOps{}));
 
 [[noreturn]] void throw_missing_op(const char* device, const char* op);
 

@@ -25,8 +25,9 @@ struct OpList {
   }
 };
 
-template <class... A, class... B, class... C, class... D>
-OpList<A..., B..., C..., D...> joined(OpList<A...>, OpList<B...>, OpList<C...>, OpList<D...>);
+template <class... A, class... B, class... C, class... D, class... E>
+OpList<A..., B..., C..., D..., E...> joined(OpList<A...>, OpList<B...>, OpList<C...>, OpList<D...>,
+                                            OpList<E...>);
 
 template <class List>
 class OpTable;

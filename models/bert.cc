@@ -33,15 +33,17 @@ BlockList build_bert(const BertConfig& config) {
                 config.hidden, config.heads);
   check_tensor_cut("bert", config.tensor_chunks, {"heads", config.heads}, {{"hidden", config.hidden}});
   BlockList blocks;
-  blocks.push_back(
-      std::make_unique<BertEmbedding>(BertEmbeddingConfig{.vocab = config.vocab,
-                                                          .hidden = config.hidden,
-                                                          .positions = config.seq_len,
-                                                          .dropout = config.dropout,
-                                                          .layer_chunks = config.tensor_chunks}));
+  blocks.push_back(std::make_unique<BertEmbedding>(
+      BertEmbeddingConfig{.vocab = config.vocab,
+                          .hidden = config.hidden,
+                          .positions = config.seq_len,
+                          .dropout = config.dropout,
+                          .norm_epsilon = static_cast<float>(config.norm_epsilon),
+                          .layer_chunks = config.tensor_chunks}));
   const BertBlockConfig layer{.hidden = config.hidden,
                               .heads = config.heads,
                               .dropout = config.dropout,
+                              .norm_epsilon = static_cast<float>(config.norm_epsilon),
                               .chunks = config.tensor_chunks};
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<BertBlock>(fmt::format("blocks.{}", i), layer));
@@ -53,7 +55,8 @@ BlockList build_bert(const BertConfig& config) {
                                                                     .dropout = config.dropout,
                                                                     .layer_chunks = config.tensor_chunks}));
   } else {
-    blocks.push_back(std::make_unique<MaskedTokenHead>(config.vocab, config.hidden, config.tensor_chunks));
+    blocks.push_back(std::make_unique<MaskedTokenHead>(
+        config.vocab, config.hidden, static_cast<float>(config.norm_epsilon), config.tensor_chunks));
   }
   return blocks;
 }

@@ -16,7 +16,8 @@ struct BertConfig {
   std::int64_t vocab = 30522;
   std::int64_t seq_len = 512;  // longest context: rows of the position table
   float dropout = 0.0f;        // on embeddings, attention probabilities and both residual branches
-  std::int64_t classes = 0;    // number of document classes; 0: masked language modelling
+  double norm_epsilon = 1e-12;
+  std::int64_t classes = 0;  // number of document classes; 0: masked language modelling
   /// The layers' tensor chunks, a power of two that divides heads: [Note: tensor chunks] in
   /// runtime/parameter_slice.h.
   int tensor_chunks = 1;

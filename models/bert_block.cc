@@ -73,7 +73,7 @@ Tensor BertBlock::add_and_norm(Context& ctx, const Tensor& x, const Linear& line
   Tensor sum = drops ? ops::dropout(ctx, ops::linear(ctx, x, linear.weight, {.bias = linear.bias}),
                                     config_.dropout, residual)
                      : ops::linear(ctx, x, linear.weight, {.bias = linear.bias, .residual = residual});
-  return ops::layer_norm(ctx, sum, norm.weight, norm.bias, {.epsilon = kBertNormEpsilon});
+  return ops::layer_norm(ctx, sum, norm.weight, norm.bias, {.epsilon = config_.norm_epsilon});
 }
 
 Tensor BertBlock::attend(Context& ctx, const Tensor& x, const Tensor& bounds, const Chunk& chunk,
@@ -109,7 +109,7 @@ Activations BertBlock::forward(Context& ctx, const Activations& input, const Bat
 Tensor BertBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
   const auto norm = [&](const Tensor& sum, const Tensor& residual, const Linear& parameters) {
     return ops::layer_norm(ctx, ops::stream_dropout(ctx, sum, config_.dropout, residual), parameters.weight,
-                           parameters.bias, {.epsilon = kBertNormEpsilon, .row_groups = config_.chunks});
+                           parameters.bias, {.epsilon = config_.norm_epsilon, .row_groups = config_.chunks});
   };
   const Tensor attended = ops::sum_over_chunks(ctx, x, cut_, [&](const Tensor& h, int i) {
     const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];

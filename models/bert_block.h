@@ -13,6 +13,7 @@ struct BertBlockConfig {
   std::int64_t hidden = 768;
   std::int64_t heads = 12;
   float dropout = 0.0f;
+  float norm_epsilon = 1e-12f;
   int chunks = 1;  // the tensor_chunks of the model: see [Note: tensor chunks]
 };
 

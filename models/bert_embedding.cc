@@ -9,7 +9,10 @@
 namespace trireme {
 
 BertEmbedding::BertEmbedding(const BertEmbeddingConfig& config)
-    : Block("embedding"), dropout_(config.dropout), layer_chunks_(config.layer_chunks) {
+    : Block("embedding"),
+      dropout_(config.dropout),
+      norm_epsilon_(config.norm_epsilon),
+      layer_chunks_(config.layer_chunks) {
   using enum TensorCall;
   if (config.layer_chunks > 1) declare_sequence_calls({.forward = {}, .backward = {kSum, kGatherRows}});
   constexpr std::int64_t kTypes = 2;
@@ -38,7 +41,7 @@ Activations BertEmbedding::forward(Context& ctx, const Activations&, const Batch
   }
   x = ops::to_shard(ctx, ops::add(ctx, x, ops::embedding(ctx, types, types_)));
   x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_,
-                      {.epsilon = kBertNormEpsilon, .row_groups = layer_chunks_});
+                      {.epsilon = norm_epsilon_, .row_groups = layer_chunks_});
   x = ops::stream_dropout(ctx, x, dropout_);
   if (!has_documents) return {x};
   return {x, batch.key_bounds};

@@ -6,12 +6,12 @@
 namespace trireme {
 
 inline constexpr float kBertInitStddev = 0.02f;
-inline constexpr float kBertNormEpsilon = 1e-12f;
 
 struct BertEmbeddingConfig {
   std::int64_t vocab = 1, hidden = 1;
   std::int64_t positions = 1;
   float dropout = 0.0f;
+  float norm_epsilon = 1e-12f;
   int layer_chunks = 1;  // tensor chunks of the following blocks
 };
 
@@ -23,7 +23,7 @@ class BertEmbedding final : public Block {
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
-  float dropout_;
+  float dropout_, norm_epsilon_;
   int layer_chunks_;
   ParamRef tokens_, positions_, types_, norm_weight_, norm_bias_;
 };

@@ -31,10 +31,6 @@ constexpr std::string_view kOldPooler[] = {
 constexpr HfIdleKeys kIdle[] = {{"classes of a head that the folder does not have", kOtherHeads},
                                 {"what no version of transformers' BERT reads", kOldPooler}};
 
-// kBertNormEpsilon as a decimal; the float widened to double has other digits.
-constexpr double kShownNormEpsilon = 1e-12;
-static_assert(static_cast<float>(kShownNormEpsilon) == kBertNormEpsilon);
-
 /// 0 if config.json is not a classifier's.
 std::int64_t num_classes(const HfConfig& config) {
   const std::string saved_class = config.architecture(kClasses);
@@ -72,9 +68,9 @@ BertConfig bert_from_hf(const HfConfig& config) {
                         .heads = config.count("num_attention_heads"),
                         .vocab = config.count("vocab_size"),
                         .seq_len = config.count("max_position_embeddings", 512),
+                        .norm_epsilon = config.positive("layer_norm_eps", BertConfig().norm_epsilon),
                         .classes = num_classes(config)};
   config.expect("hidden_act", "gelu");
-  config.expect("layer_norm_eps", kShownNormEpsilon);
   config.expect("intermediate_size", 4 * bert.hidden);
   config.expect("type_vocab_size", 2);
   config.expect("position_embedding_type", "absolute");
@@ -97,7 +93,7 @@ nlohmann::ordered_json bert_hf_config(const BertConfig& config) {
       {"max_position_embeddings", config.seq_len},
       {"type_vocab_size", 2},
       {"hidden_act", "gelu"},
-      {"layer_norm_eps", kShownNormEpsilon},
+      {"layer_norm_eps", config.norm_epsilon},
       {"hidden_dropout_prob", dropout},
       {"attention_probs_dropout_prob", dropout},
       {"position_embedding_type", "absolute"},

@@ -49,18 +49,21 @@ BlockList build_gpt(const GptConfig& config) {
       .hidden = config.hidden,
       .heads = config.heads,
       .dropout = config.dropout,
+      .norm_epsilon = static_cast<float>(config.norm_epsilon),
       .init_stddev = kStddev,
       .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers)),
       .chunks = config.tensor_chunks};
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<TransformerBlock>(fmt::format("blocks.{}", i), layer));
   }
-  blocks.push_back(std::make_unique<TokenHead>(TokenHeadConfig{.vocab = config.vocab,
-                                                               .hidden = config.hidden,
-                                                               .tied = config.tied,
-                                                               .chunks = cut,
-                                                               .layer_chunks = config.tensor_chunks,
-                                                               .init_stddev = kStddev}));
+  blocks.push_back(
+      std::make_unique<TokenHead>(TokenHeadConfig{.vocab = config.vocab,
+                                                  .hidden = config.hidden,
+                                                  .tied = config.tied,
+                                                  .norm_epsilon = static_cast<float>(config.norm_epsilon),
+                                                  .chunks = cut,
+                                                  .layer_chunks = config.tensor_chunks,
+                                                  .init_stddev = kStddev}));
   return blocks;
 }
 

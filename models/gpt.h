@@ -15,8 +15,9 @@ struct GptConfig {
   std::int64_t vocab = 50257;
   std::int64_t seq_len = 1024;  // longest context: rows of the position table
   float dropout = 0.0f;         // on embeddings, attention probabilities and both residual branches
-  bool tied = true;             // the head uses the token table
-  int tensor_chunks = 1;        // chunks of each layer; divides heads
+  double norm_epsilon = 1e-5;
+  bool tied = true;       // the head uses the token table
+  int tensor_chunks = 1;  // chunks of each layer; divides heads
 };
 
 /// GPT-2's sizes (context 1024), and GPT-3's 13B (40 layers, hidden 5120, 40 heads, context 2048).

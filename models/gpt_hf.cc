@@ -9,8 +9,6 @@
 namespace trireme {
 namespace {
 
-constexpr double kEpsilon = 1e-5;  // of layer norms
-
 constexpr std::array<std::string_view, 2> kClasses{"GPT2LMHeadModel", "GPT2Model"};
 
 constexpr std::string_view kOtherHeads[] = {"num_labels",
@@ -85,6 +83,7 @@ GptConfig gpt_from_hf(const HfConfig& config) {
                       .heads = size_of(config, "n_head", "num_attention_heads"),
                       .vocab = config.count("vocab_size"),
                       .seq_len = size_of(config, "n_positions", "max_position_embeddings"),
+                      .norm_epsilon = config.positive("layer_norm_epsilon", GptConfig().norm_epsilon),
                       .tied = config.flag("tie_word_embeddings", true)};
   config.architecture(kClasses);
   const auto activation = config.text("activation_function", "gelu_new");
@@ -92,7 +91,6 @@ GptConfig gpt_from_hf(const HfConfig& config) {
   if (activation != "gelu_new" && activation != "gelu_pytorch_tanh") {
     config.refuse("activation_function", "\"gelu_new\"");
   }
-  config.expect("layer_norm_epsilon", kEpsilon);
   config.expect("n_inner", 4 * gpt.hidden);
   config.expect("scale_attn_weights", true);
   config.expect("scale_attn_by_inverse_layer_idx", false);
@@ -113,7 +111,7 @@ nlohmann::ordered_json gpt_hf_config(const GptConfig& config) {
           {"n_head", config.heads},
           {"n_inner", nullptr},
           {"activation_function", "gelu_new"},
-          {"layer_norm_epsilon", kEpsilon},
+          {"layer_norm_epsilon", config.norm_epsilon},
           {"embd_pdrop", dropout},
           {"attn_pdrop", dropout},
           {"resid_pdrop", dropout},

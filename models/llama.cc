@@ -71,19 +71,22 @@ BlockList build_llama(const LlamaConfig& config) {
       .kv_heads = config.kv_heads,
       .ffn = config.ffn,
       .rope = ops::rope_frequencies(config.hidden / config.heads, config.rope_theta, config.rope_scaling),
+      .norm_epsilon = static_cast<float>(config.norm_epsilon),
       .init_stddev = kStddev,
       .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers)),
       .chunks = config.tensor_chunks};
   for (std::int64_t i = 0; i < config.layers; ++i) {
     blocks.push_back(std::make_unique<LlamaBlock>(fmt::format("blocks.{}", i), layer));
   }
-  blocks.push_back(std::make_unique<TokenHead>(TokenHeadConfig{.vocab = config.vocab,
-                                                               .hidden = config.hidden,
-                                                               .tied = config.tied,
-                                                               .rms_norm = true,
-                                                               .chunks = cut,
-                                                               .layer_chunks = config.tensor_chunks,
-                                                               .init_stddev = kStddev}));
+  blocks.push_back(
+      std::make_unique<TokenHead>(TokenHeadConfig{.vocab = config.vocab,
+                                                  .hidden = config.hidden,
+                                                  .tied = config.tied,
+                                                  .rms_norm = true,
+                                                  .norm_epsilon = static_cast<float>(config.norm_epsilon),
+                                                  .chunks = cut,
+                                                  .layer_chunks = config.tensor_chunks,
+                                                  .init_stddev = kStddev}));
   return blocks;
 }
 

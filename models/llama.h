@@ -20,6 +20,7 @@ struct LlamaConfig {
   std::int64_t seq_len = 2048;  // context in training; positions are not a table
   double rope_theta = 500000.0;
   ops::RopeScaling rope_scaling;
+  double norm_epsilon = 1e-5;
   bool tied = false;      // the head uses the token table
   int tensor_chunks = 1;  // chunks of each layer; divides kv_heads and ffn
 };

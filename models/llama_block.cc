@@ -72,14 +72,15 @@ Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Ba
   const Tensor& x = input.at(0);
   if (config_.chunks > 1) return {forward_chunks(ctx, x)};
   const Chunk& all = chunks_.front();
-  Tensor h = attend(ctx, ops::rms_norm(ctx, x, norm1_weight_), all, ops::LinearCut::kNone);
+  const ops::NormOptions norm{.epsilon = config_.norm_epsilon};
+  Tensor h = attend(ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), all, ops::LinearCut::kNone);
   const Tensor mid = ops::linear(ctx, h, all.out_weight, {.residual = x});
-  h = widen(ctx, ops::rms_norm(ctx, mid, norm2_weight_), all, ops::LinearCut::kNone);
+  h = widen(ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), all, ops::LinearCut::kNone);
   return {ops::linear(ctx, h, all.down_weight, {.residual = mid})};
 }
 
 Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x) const {
-  const ops::NormOptions norm{.row_groups = config_.chunks};
+  const ops::NormOptions norm{.epsilon = config_.norm_epsilon, .row_groups = config_.chunks};
   const Tensor attended = ops::sum_over_chunks(
       ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];

@@ -16,6 +16,7 @@ struct LlamaBlockConfig {
   std::int64_t kv_heads = 8;
   std::int64_t ffn = 8192;
   RopeFrequencies rope;
+  float norm_epsilon = 1e-5f;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // for both projections into the residual stream
   int chunks = 1;                 // the tensor_chunks of the model: see [Note: tensor chunks]

@@ -12,11 +12,13 @@
 namespace trireme {
 namespace {
 
-constexpr double kEpsilon = 1e-5;       // of RMS norms
 constexpr double kTheirEpsilon = 1e-6;  // if config.json has none
 constexpr std::int64_t kMaxContext = 2048;
 
-constexpr std::array<std::string_view, 2> kClasses{"LlamaForCausalLM", "LlamaModel"};
+constexpr std::int64_t kMistralKvHeads = 8;  // if config.json has none
+
+constexpr std::array<std::string_view, 4> kClasses{"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM",
+                                                   "MistralModel"};
 
 constexpr std::string_view kOtherHeads[] = {"num_labels", "_num_labels", "id2label", "label2id",
                                             "problem_type"};
@@ -115,6 +117,13 @@ nlohmann::ordered_json rope_scaling_json(const ops::RopeScaling& scaling) {
           {"original_max_position_embeddings", scaling.original_context}};
 }
 
+/// A window of the whole context hides nothing.
+void check_window(const HfConfig& config) {
+  if (!config.has("sliding_window")) return;
+  const std::int64_t context = config.count("max_position_embeddings", kMaxContext);
+  if (config.count("sliding_window") < context) config.refuse("sliding_window", "null, or the whole context");
+}
+
 }  // namespace
 
 LlamaConfig llama_from_hf(const HfConfig& config) {
@@ -125,10 +134,12 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
                     .vocab = config.count("vocab_size"),
                     .seq_len = std::min(kMaxContext, config.count("max_position_embeddings", kMaxContext)),
                     .tied = config.flag("tie_word_embeddings", false)};
-  llama.kv_heads = config.count("num_key_value_heads", llama.heads);
+  const bool is_mistral = config.model_type() == kMistralHfType;
+  llama.kv_heads = config.count("num_key_value_heads", is_mistral ? kMistralKvHeads : llama.heads);
   config.expect("head_dim", llama.hidden / llama.heads);
   config.expect("hidden_act", "silu");
-  config.expect("rms_norm_eps", kEpsilon, kTheirEpsilon);
+  llama.norm_epsilon = config.positive("rms_norm_eps", kTheirEpsilon);
+  if (is_mistral) check_window(config);
   config.expect("attention_bias", false);
   config.expect("mlp_bias", false);
   config.architecture(kClasses);
@@ -157,7 +168,7 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
           {"num_key_value_heads", config.kv_heads},
           {"head_dim", config.hidden / config.heads},
           {"hidden_act", "silu"},
-          {"rms_norm_eps", kEpsilon},
+          {"rms_norm_eps", config.norm_epsilon},
           {"rope_theta", config.rope_theta},
           {"rope_scaling", rope_scaling_json(config.rope_scaling)},
           {"attention_bias", false},

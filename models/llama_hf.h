@@ -8,7 +8,9 @@
 
 namespace trireme {
 
-inline constexpr const char* kLlamaHfType = "llama";  // model_type of config.json
+// model_type of config.json. A Mistral without a sliding window is a Llama, and is written as one.
+inline constexpr const char* kLlamaHfType = "llama";
+inline constexpr const char* kMistralHfType = "mistral";
 
 /// The shape, with a context of at most 2048 tokens, as in llama_config_for_size(). Throws
 /// Error(kInvalidInput) for an invalid number, and Error(kUnsupported) naming the key if build_llama() does

@@ -9,7 +9,9 @@
 
 namespace trireme {
 
-MaskedTokenHead::MaskedTokenHead(std::int64_t vocab, std::int64_t hidden, int layer_chunks) : Block("head") {
+MaskedTokenHead::MaskedTokenHead(std::int64_t vocab, std::int64_t hidden, float norm_epsilon,
+                                 int layer_chunks)
+    : Block("head"), norm_epsilon_(norm_epsilon) {
   if (layer_chunks > 1) declare_sequence_calls(whole_head_sequence_calls());
   const Initializer init = Initializer::normal(kBertInitStddev);
   const auto zeros = [&](const char* key, std::int64_t n) {
@@ -31,7 +33,7 @@ MaskedTokenHead::MaskedTokenHead(std::int64_t vocab, std::int64_t hidden, int la
 Activations MaskedTokenHead::forward(Context& ctx, const Activations& input, const Batch& batch) const {
   Tensor x = ops::linear(ctx, ops::to_whole(ctx, input.at(0)), transform_weight_,
                          {.bias = transform_bias_, .activation = Activation::kGelu});
-  x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_, {.epsilon = kBertNormEpsilon});
+  x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_, {.epsilon = norm_epsilon_});
   Tensor logits = ops::linear(ctx, x, weight_, {.bias = bias_});
   if (!batch.targets.defined()) return {std::move(logits)};
   return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.inv_num_targets)};

@@ -31,7 +31,7 @@ Tensor side_by_side(Context& ctx, const std::vector<Tensor>& pieces, int chunks)
 }  // namespace
 
 TokenHead::TokenHead(const TokenHeadConfig& config)
-    : Block("head"), norm_{.row_groups = config.layer_chunks} {
+    : Block("head"), norm_{.epsilon = config.norm_epsilon, .row_groups = config.layer_chunks} {
   norm_weight_ = declare({.name = "norm.weight",
                           .shape = {config.hidden},
                           .init = Initializer::ones(),

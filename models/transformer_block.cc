@@ -102,16 +102,17 @@ Activations TransformerBlock::forward(Context& ctx, const Activations& input, co
   const Tensor& x = input.at(0);
   if (config_.chunks > 1) return {forward_chunks(ctx, x)};
   const Chunk& all = chunks_.front();
-  Tensor h = ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_);
+  const ops::NormOptions norm{.epsilon = config_.norm_epsilon};
+  Tensor h = ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_, norm);
   h = attend(ctx, h, all, ops::LinearCut::kNone);
   const Tensor mid = project(ctx, h, all.out_weight, all.out_bias, x);
-  h = ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_);
+  h = ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_, norm);
   h = widen(ctx, h, all, ops::LinearCut::kNone);
   return {project(ctx, h, all.down_weight, all.down_bias, mid)};
 }
 
 Tensor TransformerBlock::forward_chunks(Context& ctx, const Tensor& x) const {
-  const ops::NormOptions norm{.row_groups = config_.chunks};
+  const ops::NormOptions norm{.epsilon = config_.norm_epsilon, .row_groups = config_.chunks};
   const Tensor attended = ops::sum_over_chunks(
       ctx, ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_, norm), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];

@@ -14,6 +14,7 @@ struct TransformerBlockConfig {
   std::int64_t heads = 12;
   float dropout = 0.0f;
   bool causal = true;
+  float norm_epsilon = 1e-5f;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // for both projections into the residual stream
   int chunks = 1;                 // the tensor_chunks of the model: see [Note: tensor chunks]

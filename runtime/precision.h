@@ -53,6 +53,7 @@ enum class OpKind : std::uint8_t {
   kPool,
   kRope,
   kSwiglu,
+  kLstm,
 };
 
 struct OpPolicy {
@@ -83,6 +84,8 @@ struct OpPolicy {
 //   pool                   not cast                      sums in fp32                        as its input
 //   rope                   not cast                      fp32                                as its input
 //   swiglu                 not cast                      fp32                                as its input
+//   lstm                   the mode's dtype              recurrent products in it, summed    the mode's dtype
+//                                                        in fp32; gates and cells in fp32
 //
 // In mode fp8 "the mode's dtype" is bf16; `linear` quantizes its operands to 8 bits from there.
 // If the residual of `linear` is wider than its result, it is added in a separate pass, as by `add`: a wide
@@ -104,6 +107,7 @@ inline constexpr OpPolicy kOpPolicies[] = {
     {OpKind::kPool, "pool", DtypeRule::kAsInput, false},
     {OpKind::kRope, "rope", DtypeRule::kAsInput, false},
     {OpKind::kSwiglu, "swiglu", DtypeRule::kAsInput, false},
+    {OpKind::kLstm, "lstm", DtypeRule::kCompute, true},
 };
 inline constexpr std::size_t kNumOpKinds = std::size(kOpPolicies);
 

@@ -61,6 +61,7 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   app.set_version_flag("--version", std::string("trireme ") + build_info::kVersion);
   app.require_subcommand(1);
   Command chosen;
+  add_init_command(app, chosen);
   add_train_command(app, chosen);
   add_plan_command(app, chosen);
   add_calibrate_command(app, chosen);

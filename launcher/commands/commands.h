@@ -22,6 +22,7 @@ void add_data_command(CLI::App& app, Command& chosen);
 void add_doctor_command(CLI::App& app, Command& chosen);
 void add_eval_command(CLI::App& app, Command& chosen);
 void add_export_command(CLI::App& app, Command& chosen);
+void add_init_command(CLI::App& app, Command& chosen);
 void add_plan_command(CLI::App& app, Command& chosen);
 void add_predict_command(CLI::App& app, Command& chosen);
 void add_run_command(CLI::App& app, Command& chosen);

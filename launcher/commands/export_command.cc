@@ -113,14 +113,17 @@ std::unique_ptr<Tokenizer> find_tokenizer(const Checkpoint& checkpoint) {
 /// processor here.
 void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
                         const std::filesystem::path& out) {
-  const DataRecord data = read_run_state(checkpoint).data;
-  if (data.images && family_of(model).hf->model_type == "vit") {
+  const RunState state = read_run_state(checkpoint);
+  const DataRecord& data = state.data;
+  write_hf_extras(state.hf_extras, out);
+  if (data.images && family_of(model).hf->model_types.front() == "vit") {
     write_text_file(out / kHfPreprocessorFile, hf_preprocessor_of(*data.images).dump(2) + "\n");
   }
   if (data.tokenizer.kind != kSentencePieceTokenizer) return;
   const auto name = tokenizer_file(kSentencePieceTokenizer);
   const auto tokenizer = load_saved_tokenizer(kSentencePieceTokenizer, checkpoint.folder);
   write_text_file(out / name, tokenizer->model_text());
+  if (state.hf_extras.files.contains("tokenizer_config.json")) return;
   print_line(fmt::format(
       "{}: the sentencepiece model; transformers reads it with a tokenizer_config.json that names a class, "
       "as LlamaTokenizer",
@@ -197,8 +200,9 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   if (arguments.adapters) {
     num_tensors = write_adapters(model, adapters, section, arguments);
   } else if (format == ExportFormat::kHf) {
-    write_hf_folder(merged, hf_model_of(section, saved_class_names(checkpoint)), kDTypes.at(arguments.dtype),
-                    {arguments.out, on_existing(arguments)});
+    HfModel hf = hf_model_of(section, saved_class_names(checkpoint));
+    add_special_tokens(read_run_state(checkpoint).hf_extras, hf.config);
+    write_hf_folder(merged, hf, kDTypes.at(arguments.dtype), {arguments.out, on_existing(arguments)});
     write_beside_model(checkpoint, section, arguments.out);
   } else {
     write_model(merged, checkpoint, arguments.out);

@@ -12,8 +12,9 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"bert"};
-constexpr std::string_view kKeys[] = {"from",   "task",  "new_head", "classes", "size",    "layers",
-                                      "hidden", "heads", "vocab",    "seq_len", "dropout", "tensor_chunks"};
+constexpr std::string_view kKeys[] = {"from",    "task",         "new_head",     "classes", "size",
+                                      "layers",  "hidden",       "heads",        "vocab",   "seq_len",
+                                      "dropout", "norm_epsilon", "tensor_chunks"};
 
 BertConfig sized(const ModelSection& model) {
   return model.size.empty() ? BertConfig{.vocab = 0} : bert_config_for_size(model.size);
@@ -39,6 +40,7 @@ void fill_in(JobConfig& config) {
   fill(model.heads, base.heads);
   fill(model.vocab, base.vocab);
   fill(model.seq_len, base.seq_len);
+  if (model.norm_epsilon == 0) model.norm_epsilon = base.norm_epsilon;
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data) + 1;  // the mask token
   if (model.task == ModelTask::kMaskedTokens) {
     model.classes = 0;  // a key of the other task
@@ -66,6 +68,7 @@ BertConfig bert_config(const ModelSection& model) {
           .vocab = model.vocab,
           .seq_len = model.seq_len,
           .dropout = static_cast<float>(model.dropout),
+          .norm_epsilon = model.norm_epsilon,
           .classes = model.task == ModelTask::kClassify ? model.classes : 0,
           .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
@@ -82,12 +85,14 @@ ModelSection read_hf(const HfConfig& config) {
   model.heads = bert.heads;
   model.vocab = bert.vocab;
   model.seq_len = bert.seq_len;
+  model.norm_epsilon = bert.norm_epsilon;
   model.classes = bert.classes;
   if (bert.classes > 0) model.task = ModelTask::kClassify;
   return model;
 }
 
-constexpr HfFormat kHf{.model_type = kBertHfType,
+constexpr std::string_view kHfTypes[] = {kBertHfType};
+constexpr HfFormat kHf{.model_types = kHfTypes,
                        .read = read_hf,
                        .config = [](const ModelSection& model) { return bert_hf_config(bert_config(model)); },
                        .write = [](const ModelSection& model) { return bert_to_hf(bert_config(model)); },

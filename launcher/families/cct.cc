@@ -45,7 +45,7 @@ void fill_in(JobConfig& config) {
   fill(model.ffn, base.ffn > 0 ? base.ffn : model.hidden);
   check_divided(model, {"ffn", model.ffn});
   fill(model.convs, base.convs);
-  fill(model.classes, base.classes);
+  fill(model.classes, default_classes(config, base.classes));
   fill_in_image_size(config, base.image_size);
 }
 

@@ -12,8 +12,9 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"gpt"};
-constexpr std::string_view kKeys[] = {"from",    "size",    "layers", "hidden", "heads",        "vocab",
-                                      "seq_len", "dropout", "tied",   "bias",   "tensor_chunks"};
+constexpr std::string_view kKeys[] = {"from",         "size",  "layers",  "hidden",
+                                      "heads",        "vocab", "seq_len", "dropout",
+                                      "norm_epsilon", "tied",  "bias",    "tensor_chunks"};
 
 void check(const ModelSection& model) {
   check_has_shape(model);
@@ -40,6 +41,7 @@ void fill_in(JobConfig& config) {
     fill(model.seq_len, sized.seq_len);
   }
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
+  if (model.norm_epsilon == 0) model.norm_epsilon = GptConfig().norm_epsilon;
   if (!model.tied) model.tied = true;
 }
 
@@ -50,6 +52,7 @@ GptConfig gpt_config(const ModelSection& model) {
           .vocab = model.vocab,
           .seq_len = model.seq_len,
           .dropout = static_cast<float>(model.dropout),
+          .norm_epsilon = model.norm_epsilon,
           .tied = *model.tied,
           .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
@@ -66,11 +69,13 @@ ModelSection read_hf(const HfConfig& config) {
   model.heads = gpt.heads;
   model.vocab = gpt.vocab;
   model.seq_len = gpt.seq_len;
+  model.norm_epsilon = gpt.norm_epsilon;
   model.tied = gpt.tied;
   return model;
 }
 
-constexpr HfFormat kHf{.model_type = kGptHfType,
+constexpr std::string_view kHfTypes[] = {kGptHfType};
+constexpr HfFormat kHf{.model_types = kHfTypes,
                        .read = read_hf,
                        .config = [](const ModelSection& model) { return gpt_hf_config(gpt_config(model)); },
                        .write = [](const ModelSection& model) { return gpt_to_hf(gpt_config(model)); }};

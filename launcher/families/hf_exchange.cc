@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "launcher/families/model_family.h"
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/hf_config.h"
@@ -32,15 +34,18 @@ ModelSection model_of_hf_folder(const std::filesystem::path& folder, std::vector
   std::vector<std::string_view> known;
   for (const ModelFamily* family : model_families()) {
     if (family->hf == nullptr) continue;
-    if (family->hf->model_type == type) {
+    const std::span<const std::string_view> types = family->hf->model_types;
+    if (std::ranges::find(types, type) != types.end()) {
       ModelSection model = checked_shape(*family, config);
       if (notes != nullptr) *notes = config.notes();
       return model;
     }
-    known.push_back(family->hf->model_type);
+    known.insert(known.end(), types.begin(), types.end());
   }
-  throw Error(ErrorCode::kUnsupported, "{}: model_type is \"{:.100}\", and this build knows {}",
-              config.path().string(), type, fmt::join(known, ", "));
+  throw Error(
+      ErrorCode::kUnsupported,
+      "{}: model_type is \"{:.100}\", and this build reads {}; launcher/guide.md says what is read from them",
+      config.path().string(), type, fmt::join(known, ", "));
 }
 
 HfModel hf_model_of(const ModelSection& model, const std::vector<std::string>& class_names) {

@@ -2,8 +2,16 @@
 
 #include "launcher/families/tensor_chunks.h"
 #include "runtime/base/error.h"
+#include "runtime/data/open_images.h"
 
 namespace trireme {
+
+std::int64_t default_classes(const JobConfig& config, std::int64_t published) {
+  const bool new_head = config.model.init_from.empty() || config.model.new_head;
+  if (config.data.kind != DataKind::kImages || !new_head) return published;
+  const std::int64_t found = count_class_folders(config.data.train);
+  return found > 1 ? found : published;
+}
 
 void check_image_shape(const ModelSection& model, const PublishedShape& published) {
   TRIREME_CHECK(!model.size.empty() || (model.layers > 0 && model.hidden > 0 && model.heads > 0),

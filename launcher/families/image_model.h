@@ -1,4 +1,4 @@
-// Shared code of vision transformer families.
+// Shared code of image families.
 #pragma once
 
 #include <string>
@@ -11,6 +11,10 @@ namespace trireme {
 struct PublishedShape {
   std::int64_t hidden, heads;
 };
+
+/// model.classes of a job that does not give the key: the class folders of data.train; `published` if there
+/// are none, or if the head of model.init_from determines the classes.
+std::int64_t default_classes(const JobConfig& config, std::int64_t published);
 
 /// Throws Error(kInvalidInput) if a model has neither a size nor layers, width and heads, if the heads do not
 /// divide the width, or for model.tensor_chunks that check_tensor_chunks() refuses.

@@ -25,6 +25,7 @@ constexpr std::string_view kKeys[] = {"from",
                                       "rope_factor",
                                       "rope_freq_factors",
                                       "rope_original_context",
+                                      "norm_epsilon",
                                       "tied",
                                       "tensor_chunks"};
 
@@ -84,6 +85,7 @@ void fill_in(JobConfig& config) {
   fill(model.seq_len, base.seq_len);
   fill(model.rope_theta, base.rope_theta);
   fill(model.rope_factor, base.rope_scaling.factor);
+  fill(model.norm_epsilon, base.norm_epsilon);
   if (!model.tied) model.tied = base.tied;
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
 }
@@ -101,6 +103,7 @@ LlamaConfig llama_config(const ModelSection& model) {
                            .low_freq_factor = model.rope_freq_factors[0],
                            .high_freq_factor = model.rope_freq_factors[1],
                            .original_context = model.rope_original_context},
+          .norm_epsilon = model.norm_epsilon,
           .tied = *model.tied,
           .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
@@ -123,12 +126,14 @@ ModelSection read_hf(const HfConfig& config) {
   model.rope_factor = llama.rope_scaling.factor;
   model.rope_freq_factors = {llama.rope_scaling.low_freq_factor, llama.rope_scaling.high_freq_factor};
   model.rope_original_context = llama.rope_scaling.original_context;
+  model.norm_epsilon = llama.norm_epsilon;
   model.tied = llama.tied;
   return model;
 }
 
+constexpr std::string_view kHfTypes[] = {kLlamaHfType, kMistralHfType};
 constexpr HfFormat kHf{
-    .model_type = kLlamaHfType,
+    .model_types = kHfTypes,
     .read = read_hf,
     .config = [](const ModelSection& model) { return llama_hf_config(llama_config(model)); },
     .write = [](const ModelSection& model) { return llama_to_hf(llama_config(model)); }};

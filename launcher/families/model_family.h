@@ -18,7 +18,7 @@ namespace trireme {
 
 /// A family in the format of Hugging Face transformers.
 struct HfFormat {
-  std::string_view model_type;                                  // in config.json
+  std::span<const std::string_view> model_types;                // in config.json; the first is written
   ModelSection (*read)(const HfConfig& config);                 // reads the keys that config.json defines
   nlohmann::ordered_json (*config)(const ModelSection& model);  // `model` must be filled in
   HfModel (*write)(const ModelSection& model);                  // likewise

@@ -2,6 +2,7 @@
 #include "models/resnet.h"
 
 #include "launcher/data/image_data.h"
+#include "launcher/families/image_model.h"
 #include "launcher/families/model_family.h"
 
 namespace trireme {
@@ -11,7 +12,7 @@ constexpr std::string_view kKeys[] = {"classes", "new_head", "label_smoothing"};
 
 void fill_in(JobConfig& config) {
   const ResNetConfig published = *find_resnet_config(config.model.name);
-  if (config.model.classes == 0) config.model.classes = published.classes;
+  if (config.model.classes == 0) config.model.classes = default_classes(config, published.classes);
   if (config.data.image_size == 0) {
     config.data.image_size = published.stem == ResNetConfig::Stem::kCifar ? 32 : 224;
   }

@@ -64,7 +64,7 @@ void fill_in(JobConfig& config) {
   fill(model.ffn, base.ffn > 0 ? base.ffn : 4 * model.hidden);
   check_divided(model, {"ffn", model.ffn});
   fill(model.patch, base.patch);
-  fill(model.classes, base.classes);
+  fill(model.classes, default_classes(config, base.classes));
   fill(model.norm_epsilon, 1e-6);
   const bool from_data = model.image_size == 0 && config.data.image_size > 0;
   fill_in_image_size(config, base.image_size);
@@ -105,7 +105,8 @@ ModelSection read_hf(const HfConfig& config) {
   return model;
 }
 
-constexpr HfFormat kHf{.model_type = kVitHfType,
+constexpr std::string_view kHfTypes[] = {kVitHfType};
+constexpr HfFormat kHf{.model_types = kHfTypes,
                        .read = read_hf,
                        .config = [](const ModelSection& model) { return vit_hf_config(vit_config(model)); },
                        .write = [](const ModelSection& model) { return vit_to_hf(vit_config(model)); },

@@ -43,8 +43,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "with a separate head. `init_from` then reads the encoder, also of a model with the other task.")
       .add("classes", &M::classes, count_from(0),
            "Number of classes of the images, or of documents with `task` = classify. 0: the number in "
-           "`from`. Without `from`, image models use the published number, 1000 or 10, and documents the "
-           "number of classes in the data.")
+           "`from`, else the number of classes in the data. The published number, 1000 or 10, is used for "
+           "packed and synthetic images, and with an `init_from` whose head is kept.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
            "Share of a label that is spread over all classes in training.")
       .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
@@ -76,7 +76,9 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("pool", &M::pool, one_of({"class", "mean"}),
            "Input of the classification layer: the class token, or the mean of all tokens.")
       .add("norm_epsilon", &M::norm_epsilon, at_least(0),
-           "Added to the variance in every norm. 0: as published, 1e-6.")
+           "Added to the variance in every norm. 0: as published, 1e-5 in `gpt` and `llama`, 1e-12 in `bert` "
+           "and "
+           "1e-6 in `vit`.")
       .add("stochastic_depth", &M::stochastic_depth, from_to_below(0, 1),
            "Probability in training that a sample skips a residual branch of the last layer. In earlier "
            "layers it falls linearly, to 0 at the first layer.")

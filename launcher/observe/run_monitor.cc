@@ -22,24 +22,22 @@ double unix_now() {
 }  // namespace
 
 RunMonitor::RunMonitor(Options options) : options_(std::move(options)), metrics_(options_.facts, unix_now()) {
-  if (!options_.metrics_file.empty() || !options_.listen.empty())
-    machine_.emplace(
-        MachineMetrics::Options{.checkpoints = options_.checkpoints, .pci_bus_ids = options_.pci_bus_ids});
+  if (!options_.metrics_file.empty() || !options_.listen.empty()) gpus_.emplace(options_.pci_bus_ids);
   if (!options_.metrics_file.empty())
-    write_metrics_file(options_.metrics_file, with_machine(metrics_.text(unix_now())));
+    write_metrics_file(options_.metrics_file, with_gpus(metrics_.text(unix_now())));
   if (!options_.tensorboard.empty()) {
     tensorboard_.emplace(options_.tensorboard, unix_now(), options_.facts.resume_step + 1);
     tensorboard_->write_hyperparameters(options_.hyperparameters, unix_now());
   }
   if (!options_.listen.empty())
-    server_ = std::make_unique<MetricsServer>(
-        options_.listen, [this] { return with_machine(metrics_.shown_text(unix_now())); });
+    server_ = std::make_unique<MetricsServer>(options_.listen,
+                                              [this] { return with_gpus(metrics_.shown_text(unix_now())); });
 }
 
-std::string RunMonitor::with_machine(std::string text) const {
-  PrometheusText machine({{"run", options_.facts.run}});
-  machine_->write(machine);
-  return text + machine.text();
+std::string RunMonitor::with_gpus(std::string text) const {
+  PrometheusText gpus({{"run", options_.facts.run}});
+  gpus_->write(gpus);
+  return text + gpus.text();
 }
 
 RunMonitor::~RunMonitor() {
@@ -84,7 +82,7 @@ void RunMonitor::write_file(double now_s) {
   last_write_s_ = now_s;
   if (options_.metrics_file.empty()) return;
   try {
-    write_metrics_file(options_.metrics_file, with_machine(metrics_.text(now_s)));
+    write_metrics_file(options_.metrics_file, with_gpus(metrics_.text(now_s)));
     warned_ = false;
   } catch (const Error& error) {
     if (!warned_) log_warning(fmt::format("log.prometheus: {}; training continues", error.what()));

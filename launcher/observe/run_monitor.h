@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/observe/machine_metrics.h"
+#include "launcher/observe/gpu_metrics.h"
 #include "launcher/observe/metrics.h"
 #include "launcher/observe/metrics_server.h"
 #include "launcher/observe/run_metrics.h"
@@ -24,8 +24,7 @@ class RunMonitor {
     std::filesystem::path tensorboard;            // a folder; empty: no event files
     std::vector<Hyperparameter> hyperparameters;  // for TensorBoard
     RunFacts facts;
-    std::filesystem::path checkpoints;                                                 // may not exist yet
-    std::optional<std::vector<std::string>> pci_bus_ids = std::vector<std::string>{};  // for MachineMetrics
+    std::optional<std::vector<std::string>> pci_bus_ids = std::vector<std::string>{};  // for GpuMetrics
   };
   /// Throws Error(kInvalidInput) naming the key if a file or a server cannot be created.
   explicit RunMonitor(Options options);
@@ -46,16 +45,16 @@ class RunMonitor {
 
  private:
   void write_file(double now_s);
-  /// Appends the machine's metrics.
-  std::string with_machine(std::string text) const;
+  /// Appends the metrics of the GPUs.
+  std::string with_gpus(std::string text) const;
 
   Options options_;
   RunMetrics metrics_;
   double last_write_s_ = 0;
   bool warned_ = false, finished_ = false;
   std::optional<TensorBoardFile> tensorboard_;
-  std::optional<MachineMetrics> machine_;
-  std::unique_ptr<MetricsServer> server_;  // last member: its thread reads metrics_ and machine_
+  std::optional<GpuMetrics> gpus_;
+  std::unique_ptr<MetricsServer> server_;  // last member: its thread reads metrics_ and gpus_
 };
 
 }  // namespace trireme

@@ -124,12 +124,14 @@ InitialWeights open_own_checkpoint(const ModelSection& model, const Checkpoint& 
   if (model.has_adapters()) check_adapter_scale(model, checkpoint);
   InitialWeights initial = open_file(model, file, new_head, FileOrigin::kCheckpoint);
   initial.class_names = saved_class_names(checkpoint);
+  initial.hf_extras = read_run_state(checkpoint).hf_extras;
   return initial;
 }
 
 InitialWeights open_hf_folder(const ModelSection& model, const std::filesystem::path& folder,
                               const NewHead& new_head) {
   InitialWeights initial{.source = nullptr, .class_names = {}, .notes = check_same_model(model, folder)};
+  initial.hf_extras = read_hf_extras(folder);
   auto weights = std::make_unique<HfSource>(folder, hf_model_of(model), new_head);
   const ModelFamily& family = family_of(model);
   if (counts_classes(model) && !weights->is_new(std::string(family.class_layer) + "weight")) {

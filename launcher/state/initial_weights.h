@@ -7,6 +7,7 @@
 
 #include "launcher/config/config.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/hf_extras.h"
 #include "runtime/checkpoint/tensor_source.h"
 #include "runtime/data/class_names.h"
 
@@ -16,6 +17,7 @@ struct InitialWeights {
   std::unique_ptr<TensorSource> source;
   std::vector<std::string> class_names;  // by label, for imported rows; empty: unknown
   std::vector<std::string> notes;        // for the log, in addition to source->notes()
+  HfExtras hf_extras;                    // of a transformers folder, or of the run
 };
 
 /// Opens the weights that model.init_from names: a transformers folder, whose config.json must define the

@@ -56,7 +56,8 @@ SortedJson to_content(const RunState& state) {
           {"class_names", state.data.class_names},
           {"tokenizer", state.data.tokenizer.kind},
           {"data", to_json(state.data)},
-          {"spikes", state.spikes ? to_json(*state.spikes) : SortedJson(nullptr)}};
+          {"spikes", state.spikes ? to_json(*state.spikes) : SortedJson(nullptr)},
+          {"hf_extras", to_json(state.hf_extras)}};
 }
 
 RunState read_run_state(const Checkpoint& checkpoint) {
@@ -72,7 +73,8 @@ RunState read_run_state(const Checkpoint& checkpoint) {
                                        (checkpoint.folder / Manifest::kFileName).string() + " (config)"),
         .arithmetic = content.value("arithmetic", BitFacts()),
         .products = measured_of(content),
-        .spikes = spikes_of(content)};
+        .spikes = spikes_of(content),
+        .hf_extras = hf_extras_of(content.value("hf_extras", SortedJson(nullptr)))};
     state.data = read_data_record(content, state.config, checkpoint.folder);
     if (!content.contains("data")) state.data.samples = state.step * state.config.train.global_batch;
     if (content.at("eval_loss").is_number()) state.eval_loss = content["eval_loss"].get<double>();

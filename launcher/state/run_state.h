@@ -12,6 +12,7 @@
 #include "launcher/state/measured_products.h"
 #include "launcher/state/spike_state.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/hf_extras.h"
 #include "runtime/loss_scaler.h"
 
 namespace trireme {
@@ -29,6 +30,7 @@ struct RunState {
   MeasuredProducts products;                 // in use; empty: heuristics choose
   DataRecord data;                           // the tokenizer's file is stored beside
   std::optional<SpikeState> spikes;          // null: older build
+  HfExtras hf_extras;                        // of the folder that the run started from
 };
 
 /// The content of a manifest.

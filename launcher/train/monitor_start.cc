@@ -114,7 +114,6 @@ std::unique_ptr<RunMonitor> start_monitor(const TrainingRun& run, const RunSumma
                           .tensorboard = log.tensorboard ? run.out.tensorboard() : std::filesystem::path(),
                           .hyperparameters = hyperparameters_of(run.options.config),
                           .facts = facts_of(run, summary),
-                          .checkpoints = std::filesystem::absolute(run.out.checkpoints()),
                           .pci_bus_ids = gpus_of(run)});
   if (monitor->server() && !monitor->server()->is_loopback()) {
     log_warning(fmt::format(

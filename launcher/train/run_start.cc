@@ -88,6 +88,7 @@ void read_resumed(TrainingRun& run) {
   run.resumed =
       read_run_state(run.partner && run.partner->from ? *run.partner->from
                                                       : open_checkpoint(run.resume_folder, Verify::kSizes));
+  run.hf_extras = run.resumed.hf_extras;
   check_chunks(run);
   check_same_training(run.resumed.config, run.options.config, *run.options.blocks,
                       run.resume_folder.string());
@@ -159,6 +160,7 @@ void load_initial_model(TrainingRun& run) {
   run_stage(run.comm(), [&] { load_model(*run.engine, *weights.source); });
   run.new_tensors = new_tensors(*run.engine, *weights.source);
   run.record.class_names = std::move(weights.class_names);
+  run.hf_extras = std::move(weights.hf_extras);
   for (const auto& notes : {weights.notes, weights.source->notes()}) {
     run.import_notes.insert(run.import_notes.end(), notes.begin(), notes.end());
   }

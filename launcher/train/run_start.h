@@ -53,6 +53,7 @@ struct TrainingRun {
   std::int64_t first_sample = 0;          // of this process's first step
   std::unique_ptr<PartnerStart> partner;  // checkpoint.partner
   MeasuredProducts products;              // see choose_products
+  HfExtras hf_extras;                     // kept for `trireme export`
   std::vector<std::string> new_tensors;   // tensors that model.init_from lacks
   std::vector<std::string> import_notes;  // logged once: notes on model.from and model.init_from
   double step_flops = 0;                  // floating-point operations of a step, over all ranks

@@ -12,7 +12,8 @@ RunState state_to_save(const TrainingRun& run, bool evaluation_due) {
                  .config = run.options.config,
                  .arithmetic = run.options.arithmetic,
                  .products = run.products,
-                 .data = run.record};
+                 .data = run.record,
+                 .hf_extras = run.hf_extras};
   state.data.samples = run.sample_at(state.step);
   if (run.log) {
     state.loss = run.log->loss();

@@ -187,6 +187,10 @@ std::uint64_t hash_picture(const fs::path& path, std::uint64_t limit, ByteHash& 
 
 }  // namespace
 
+std::int64_t ImageFolder::count_classes(const fs::path& root) {
+  return static_cast<std::int64_t>(find_class_folders(root).folders.size());
+}
+
 ImageFolder::ImageFolder(const Options& options) : options_(options) {
   const ClassFolders found = find_class_folders(options.root);
   foreign_links_ = found.foreign;

@@ -31,6 +31,8 @@ class ImageFolder final : public ImageSource {
   /// naming the folder if it is missing or cannot be listed, has no class folders, or a class folder has no
   /// images.
   explicit ImageFolder(const Options& options);
+  /// The number of classes of such a folder, without listing images. Throws as the constructor does.
+  static std::int64_t count_classes(const std::filesystem::path& root);
 
   std::int64_t num_images() const override { return static_cast<std::int64_t>(labels_.size()); }
   std::int32_t label(std::int64_t index) const override {

@@ -114,4 +114,16 @@ std::unique_ptr<ImageSource> open_images(const OpenImagesOptions& options) {
   return std::make_unique<ImageFolder>(ImageFolder::Options{.root = path, .max_pixels = options.max_pixels});
 }
 
+std::int64_t count_class_folders(const fs::path& path) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return 0;
+  try {
+    if (!find_cifar(path, ImageSplit::kTrain).empty() || !find_idx(path, ImageSplit::kTrain).empty())
+      return 0;
+    return ImageFolder::count_classes(path);
+  } catch (const Error&) {
+    return 0;  // open_images() gives the reason
+  }
+}
+
 }  // namespace trireme

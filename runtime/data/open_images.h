@@ -27,4 +27,7 @@ struct OpenImagesOptions {
 /// Throws Error(kInvalidInput) naming the path if it has no such files, and the errors of the formats.
 std::unique_ptr<ImageSource> open_images(const OpenImagesOptions& options);
 
+/// The number of class folders in `path`; 0 if it holds no class folders or is missing.
+std::int64_t count_class_folders(const std::filesystem::path& path);
+
 }  // namespace trireme

@@ -245,6 +245,8 @@ TEST(GptHf, TheShapeComesBack) {
                                           {"n_ctx", 11},
                                           {"activation_function", "gelu_pytorch_tanh"}});
   EXPECT_TRUE(gpt_from_hf(published).tied);
+  EXPECT_EQ(gpt_from_hf(config_with(folder, gpt_to_hf(kGpt), {{"layer_norm_epsilon", 1e-6}})).norm_epsilon,
+            1e-6);
 }
 
 TEST(GptHf, RefusesWhatIsComputedOtherwise) {
@@ -255,8 +257,6 @@ TEST(GptHf, RefusesWhatIsComputedOtherwise) {
   const std::string path = (folder / "config.json").string() + ": ";
   EXPECT_EQ(message({{"activation_function", "relu"}}),
             path + "activation_function is \"relu\", and this build has only \"gelu_new\"");
-  EXPECT_EQ(message({{"layer_norm_epsilon", 1e-6}}),
-            path + "layer_norm_epsilon is 1e-06, and this build has only 1e-05");
   EXPECT_EQ(message({{"n_inner", 64}}), path + "n_inner is 64, and this build has only 84");
   EXPECT_EQ(message({{"scale_attn_weights", false}}),
             path + "scale_attn_weights is false, and this build has only true");
@@ -272,6 +272,7 @@ TEST(BertHf, TheShapeComesBack) {
   const HfModel model = bert_to_hf(kBert);
   const BertConfig bert = bert_from_hf(config_with(folder, model, nlohmann::json::object()));
   EXPECT_EQ(bert_to_hf(bert).config, model.config);
+  EXPECT_EQ(bert_from_hf(config_with(folder, model, {{"layer_norm_eps", 1e-5}})).norm_epsilon, 1e-5);
 }
 
 TEST(BertHf, RefusesWhatIsComputedOtherwise) {
@@ -280,7 +281,6 @@ TEST(BertHf, RefusesWhatIsComputedOtherwise) {
     return message_of([&] { bert_from_hf(config_with(folder, bert_to_hf(kBert), changes)); });
   };
   EXPECT_NE(refusal({{"hidden_act", "gelu_new"}}).find("hidden_act"), std::string::npos);
-  EXPECT_NE(refusal({{"layer_norm_eps", 1e-5}}).find("layer_norm_eps"), std::string::npos);
   EXPECT_NE(refusal({{"position_embedding_type", "relative_key"}}).find("position_embedding_type"),
             std::string::npos);
   EXPECT_NE(refusal({{"is_decoder", true}}).find("is_decoder"), std::string::npos);
@@ -347,6 +347,36 @@ TEST(LlamaHf, TheShapeComesBack) {
   EXPECT_EQ(llama_from_hf(config_with(folder, model, {{"max_position_embeddings", 131072}})).seq_len, 2048);
 }
 
+TEST(LlamaHf, TheEpsilonOfNormsIsFollowed) {
+  const TemporaryFolder folder;
+  const auto epsilon = [&](const nlohmann::json& value) {
+    return llama_from_hf(config_with(folder, llama_to_hf(kLlama), {{"rms_norm_eps", value}})).norm_epsilon;
+  };
+  EXPECT_EQ(epsilon(1e-6), 1e-6);
+  EXPECT_EQ(epsilon(nullptr), 1e-6) << "the default of transformers";
+  LlamaConfig other = kLlama;
+  other.norm_epsilon = 3e-6;
+  EXPECT_EQ(llama_from_hf(config_with(folder, llama_to_hf(other), nlohmann::json::object())).norm_epsilon,
+            3e-6);
+}
+
+TEST(LlamaHf, AMistralWithoutAWindowIsALlama) {
+  const TemporaryFolder folder;
+  const auto mistral = [&](nlohmann::json changes) {
+    changes["model_type"] = "mistral";
+    changes["architectures"] = {"MistralForCausalLM"};
+    return llama_from_hf(config_with(folder, llama_to_hf(kLlama), changes));
+  };
+  EXPECT_EQ(llama_to_hf(mistral({{"sliding_window", nullptr}})).config, llama_to_hf(kLlama).config);
+  EXPECT_EQ(mistral({{"sliding_window", kLlama.seq_len}}).seq_len, kLlama.seq_len);
+  EXPECT_EQ(message_of([&] {
+              mistral({{"sliding_window", kLlama.seq_len - 1}});
+            }),
+            (folder / "config.json").string() +
+                fmt::format(": sliding_window is {}, and this build has only null, or the whole context",
+                            kLlama.seq_len - 1));
+}
+
 TEST(LlamaHf, RefusesWhatIsComputedOtherwise) {
   const TemporaryFolder folder;
   const auto message = [&](const nlohmann::json& changes) {
@@ -355,9 +385,6 @@ TEST(LlamaHf, RefusesWhatIsComputedOtherwise) {
   const std::string path = (folder / "config.json").string() + ": ";
   EXPECT_EQ(message({{"hidden_act", "gelu"}}),
             path + "hidden_act is \"gelu\", and this build has only \"silu\"");
-  EXPECT_EQ(message({{"rms_norm_eps", 1e-6}}), path + "rms_norm_eps is 1e-06, and this build has only 1e-05");
-  EXPECT_EQ(message({{"rms_norm_eps", nullptr}}),
-            path + "rms_norm_eps is missing, and this build has only 1e-05");
   EXPECT_EQ(message({{"head_dim", 8}}), path + "head_dim is 8, and this build has only 6");
   EXPECT_EQ(message({{"attention_bias", true}}),
             path + "attention_bias is true, and this build has only false");

@@ -40,10 +40,10 @@ def join_heads(x):
 
 
 class GptLayer(nn.Module):
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, eps):
         super().__init__()
         self.heads = heads
-        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.ln_1, self.ln_2 = nn.LayerNorm(width, eps=eps), nn.LayerNorm(width, eps=eps)
         self.attn = nn.ModuleDict({"c_attn": Transposed(width, 3 * width), "c_proj": Transposed(width, width)})
         self.mlp = nn.ModuleDict({"c_fc": Transposed(width, 4 * width), "c_proj": Transposed(4 * width, width)})
 
@@ -56,11 +56,11 @@ class GptLayer(nn.Module):
 class Gpt(nn.Module):
     def __init__(self, config):
         super().__init__()
-        width = config["n_embd"]
+        width, eps = config["n_embd"], config["layer_norm_epsilon"]
         self.transformer = nn.ModuleDict({
             "wte": nn.Embedding(config["vocab_size"], width), "wpe": nn.Embedding(config["n_positions"], width),
-            "h": nn.ModuleList(GptLayer(width, config["n_head"]) for _ in range(config["n_layer"])),
-            "ln_f": nn.LayerNorm(width)})
+            "h": nn.ModuleList(GptLayer(width, config["n_head"], eps) for _ in range(config["n_layer"])),
+            "ln_f": nn.LayerNorm(width, eps=eps)})
         self.lm_head = None if config["tie_word_embeddings"] else nn.Linear(width, config["vocab_size"], bias=False)
 
     def forward(self, tokens):
@@ -73,12 +73,12 @@ class Gpt(nn.Module):
 
 
 class RmsNorm(nn.Module):
-    def __init__(self, width):
+    def __init__(self, width, eps):
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(width))
+        self.weight, self.eps = nn.Parameter(torch.empty(width)), eps
 
     def forward(self, x):
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * self.weight
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
 
 
 def turned(x, angles):
@@ -90,10 +90,10 @@ def turned(x, angles):
 class LlamaLayer(nn.Module):
     def __init__(self, config, angles):
         super().__init__()
-        width, ffn = config["hidden_size"], config["intermediate_size"]
+        width, ffn, eps = config["hidden_size"], config["intermediate_size"], config["rms_norm_eps"]
         self.heads, self.kv_heads, self.angles = config["num_attention_heads"], config["num_key_value_heads"], angles
         kv = width // self.heads * self.kv_heads
-        self.input_layernorm, self.post_attention_layernorm = RmsNorm(width), RmsNorm(width)
+        self.input_layernorm, self.post_attention_layernorm = RmsNorm(width, eps), RmsNorm(width, eps)
         self.self_attn = nn.ModuleDict({name + "_proj": nn.Linear(width, out, bias=False)
                                         for name, out in (("q", width), ("k", kv), ("v", kv), ("o", width))})
         self.mlp = nn.ModuleDict({"gate_proj": nn.Linear(width, ffn, bias=False),
@@ -131,7 +131,7 @@ class Llama(nn.Module):
         self.model = nn.ModuleDict({
             "embed_tokens": nn.Embedding(vocab, width),
             "layers": nn.ModuleList(LlamaLayer(config, angles) for _ in range(config["num_hidden_layers"])),
-            "norm": RmsNorm(width)})
+            "norm": RmsNorm(width, config["rms_norm_eps"])})
         self.lm_head = None if config["tie_word_embeddings"] else nn.Linear(width, vocab, bias=False)
 
     def forward(self, tokens):
@@ -146,12 +146,12 @@ class Llama(nn.Module):
 class BertLayer(nn.Module):
     def __init__(self, config):
         super().__init__()
-        width, self.heads = config["hidden_size"], config["num_attention_heads"]
+        width, self.heads, eps = config["hidden_size"], config["num_attention_heads"], config["layer_norm_eps"]
         self.attention = nn.ModuleDict({
             "self": nn.ModuleDict({name: nn.Linear(width, width) for name in ("query", "key", "value")}),
-            "output": nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)})})
+            "output": nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": nn.LayerNorm(width, eps=eps)})})
         self.intermediate = nn.ModuleDict({"dense": nn.Linear(width, 4 * width)})
-        self.output = nn.ModuleDict({"dense": nn.Linear(4 * width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)})
+        self.output = nn.ModuleDict({"dense": nn.Linear(4 * width, width), "LayerNorm": nn.LayerNorm(width, eps=eps)})
 
     def forward(self, x):
         own, out = self.attention["self"], self.attention["output"]
@@ -163,9 +163,9 @@ class BertLayer(nn.Module):
 
 
 class BertPredictions(nn.Module):
-    def __init__(self, width, vocab):
+    def __init__(self, width, vocab, eps):
         super().__init__()
-        self.transform = nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)})
+        self.transform = nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": nn.LayerNorm(width, eps=eps)})
         self.bias = nn.Parameter(torch.empty(vocab))
 
     def forward(self, x, table):
@@ -176,14 +176,14 @@ class BertPredictions(nn.Module):
 class Bert(nn.Module):
     def __init__(self, config):
         super().__init__()
-        width, vocab = config["hidden_size"], config["vocab_size"]
+        width, vocab, eps = config["hidden_size"], config["vocab_size"], config["layer_norm_eps"]
         self.bert = nn.ModuleDict({
             "embeddings": nn.ModuleDict({
                 "word_embeddings": nn.Embedding(vocab, width),
                 "position_embeddings": nn.Embedding(config["max_position_embeddings"], width),
-                "token_type_embeddings": nn.Embedding(2, width), "LayerNorm": nn.LayerNorm(width, eps=1e-12)}),
+                "token_type_embeddings": nn.Embedding(2, width), "LayerNorm": nn.LayerNorm(width, eps=eps)}),
             "encoder": nn.ModuleDict({"layer": nn.ModuleList(BertLayer(config) for _ in range(config["num_hidden_layers"]))})})
-        self.cls = nn.ModuleDict({"predictions": BertPredictions(width, vocab)})
+        self.cls = nn.ModuleDict({"predictions": BertPredictions(width, vocab, eps)})
 
     def forward(self, tokens):
         net = self.bert["embeddings"]
@@ -253,7 +253,7 @@ class Modules:
 
     @staticmethod
     def build(config):
-        return {"gpt2": Gpt, "llama": Llama, "bert": Bert, "vit": Vit}[config["model_type"]](config)
+        return {"gpt2": Gpt, "llama": Llama, "mistral": Llama, "bert": Bert, "vit": Vit}[config["model_type"]](config)
 
     @staticmethod
     def save(model, config, folder, dtype, shards):

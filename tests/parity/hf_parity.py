@@ -44,9 +44,12 @@ LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_fr
           "original_max_position_embeddings": 12}
 CASES = {
     "gpt2": GPT,
-    "gpt2, untied": {**GPT, "tie_word_embeddings": False, "n_head": 4},
+    "gpt2, untied, epsilon": {**GPT, "tie_word_embeddings": False, "n_head": 4, "layer_norm_epsilon": 0.02},
     "llama": LLAMA,
+    "mistral, epsilon": {**LLAMA, "model_type": "mistral", "architectures": ["MistralForCausalLM"],
+                         "sliding_window": None, "rms_norm_eps": 0.03},
     "bert": BERT,
+    "bert, epsilon": {**BERT, "layer_norm_eps": 0.02},
     "vit": VIT,
     "llama, tied, scaled rope": {**LLAMA, "tie_word_embeddings": True, "rope_scaling": LLAMA3, "num_key_value_heads": 6},
 }

@@ -30,6 +30,7 @@ install(FILES
   kernels/backend_image_ops.h
   kernels/backend_marks.h
   kernels/backend_ops.h
+  kernels/backend_recurrent_ops.h
   kernels/backend_products.h
   kernels/backend_step_ops.h
   kernels/backend_types.h

@@ -90,6 +90,33 @@ TEST_P(HfCli, EveryNumberComesBack) {
   EXPECT_TRUE(numbers("later") == numbers("again-fp32"));
 }
 
+TEST_P(HfCli, TokensTemplateAndGenerationSettingsComeBack) {
+  ASSERT_EQ(export_to("hf").exit_code, 0);
+  nlohmann::json description = nlohmann::json::parse(config("hf"));
+  description["eos_token_id"] = {5, 7};
+  description["pad_token_id"] = 3;
+  testing::write_file(scratch_ / "hf/config.json", description.dump());
+  const std::string settings = "{\"eos_token_id\": [5, 7], \"temperature\": 0.6}\n";
+  const std::string chat = "{% for m in messages %}{{ m.content }}\n{% endfor %}";
+  testing::write_file(scratch_ / "hf/generation_config.json", settings);
+  testing::write_file(scratch_ / "hf/chat_template.jinja", chat);
+  write_job_of("hf");
+  ASSERT_EQ(run(train_back("tuned")).exit_code, 0);
+  std::filesystem::remove_all(scratch_ / "hf");
+  // A run that starts from this run keeps them, too.
+  write_job("next.toml", std::string(GetParam()) + "init_from = \"tuned\"\n");
+  ASSERT_EQ(run({"train", "next.toml", "--out", "next"}).exit_code, 0);
+  for (const std::string from : {"tuned", "next"}) {
+    const std::string out = "out-" + from;
+    ASSERT_EQ(export_to(out, "fp32", from).exit_code, 0);
+    const nlohmann::json written = nlohmann::json::parse(config(out));
+    EXPECT_EQ(written.at("eos_token_id"), nlohmann::json({5, 7}));
+    EXPECT_EQ(written.at("pad_token_id"), 3);
+    EXPECT_EQ(testing::read_file(scratch_ / out / "generation_config.json"), settings);
+    EXPECT_EQ(testing::read_file(scratch_ / out / "chat_template.jinja"), chat);
+  }
+}
+
 TEST_P(HfCli, Refusals) {
   ASSERT_EQ(export_to("hf").exit_code, 0);
   EXPECT_THAT(refusal({"export", "run", "--format", "hf", "--out", "hf"}), HasSubstr("hf is there already"));

@@ -1,4 +1,4 @@
-#include "launcher/observe/machine_metrics.h"
+#include "launcher/observe/gpu_metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(MachineMetrics, GpusAsPrometheusHasThem) {
+TEST(GpuMetrics, GpusAsPrometheusHasThem) {
   PrometheusText text(MetricLabels{{"run", "r"}});
   write_gpus(text, {{.index = 0,
                      .name = "H200",
@@ -41,13 +41,11 @@ TEST(MachineMetrics, GpusAsPrometheusHasThem) {
   }
 }
 
-TEST(MachineMetrics, AMachineWithoutGpusHasNoNamesOfThem) {
-  const MachineMetrics machine({.checkpoints = "."});
+TEST(GpuMetrics, AMachineWithoutGpusHasNoNamesOfThem) {
+  const GpuMetrics gpus(std::vector<std::string>{});
   PrometheusText text(MetricLabels{});
-  machine.write(text);
-  EXPECT_THAT(text.text(), HasSubstr("\ntrireme_checkpoint_disk_free_bytes "));
-  EXPECT_THAT(text.text(), HasSubstr("trireme_host_cpu_seconds_total{mode=\"busy\"} "));
-  EXPECT_THAT(text.text(), Not(HasSubstr("_gpu_")));
+  gpus.write(text);
+  EXPECT_EQ(text.text(), "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "launcher/observe/machine_metrics.h"
+#include "launcher/observe/gpu_metrics.h"
 
 #include <sys/resource.h>
 
@@ -32,29 +32,29 @@ struct GpuFamily {
 };
 
 constexpr GpuFamily kGpuFamilies[] = {
-    {"temperature_celsius", kGauge, "Of the chip.", &GpuReading::temperature_celsius},
-    {"power_watts", kGauge, "What the card takes.", &GpuReading::power_watts},
-    {"power_limit_watts", kGauge, "The most that it may take.", &GpuReading::power_limit_watts},
-    {"energy_joules_total", kCounter, "Since the driver was loaded.", &GpuReading::energy_joules},
+    {"temperature_celsius", kGauge, "Temperature of the chip.", &GpuReading::temperature_celsius},
+    {"power_watts", kGauge, "Power draw of the card.", &GpuReading::power_watts},
+    {"power_limit_watts", kGauge, "Power limit of the card.", &GpuReading::power_limit_watts},
+    {"energy_joules_total", kCounter, "Energy consumed since the driver was loaded.",
+     &GpuReading::energy_joules},
     {"sm_clock_hertz", kGauge, "Clock of the multiprocessors.", &GpuReading::sm_clock_hertz},
-    {"sm_clock_max_hertz", kGauge, "The highest that it can be.", &GpuReading::sm_clock_max_hertz},
+    {"sm_clock_max_hertz", kGauge, "Highest clock of the multiprocessors.", &GpuReading::sm_clock_max_hertz},
     {"memory_clock_hertz", kGauge, "Clock of the memory.", &GpuReading::memory_clock_hertz},
-    {"utilization_ratio", kGauge, "Part of the driver's last sample in which a kernel ran.",
+    {"utilization_ratio", kGauge, "Share of the driver's last sample in which a kernel ran.",
      &GpuReading::utilization},
     {"memory_bandwidth_utilization_ratio", kGauge,
-     "Part of the driver's last sample in which memory was read or written.",
+     "Share of the driver's last sample in which memory was read or written.",
      &GpuReading::memory_bandwidth_utilization},
-    {"memory_used_bytes", kGauge, "Of all processes.", &GpuReading::memory_used_bytes},
-    {"memory_total_bytes", kGauge, "Of the card.", &GpuReading::memory_total_bytes},
-    {"pcie_replays_total", kCounter, "Transfers that had to be made again.", &GpuReading::pcie_replays}};
+    {"memory_used_bytes", kGauge, "Memory used by all processes.", &GpuReading::memory_used_bytes},
+    {"memory_total_bytes", kGauge, "Memory of the card.", &GpuReading::memory_total_bytes},
+    {"pcie_replays_total", kCounter, "PCIe transfers that were repeated.", &GpuReading::pcie_replays}};
 
 void write_throttling(PrometheusText& text, const std::vector<GpuReading>& gpus) {
   bool begun = false;
   for (const GpuReading& gpu : gpus) {
     if (!gpu.throttle_bits) continue;
     if (!begun)
-      text.family("trireme_gpu_throttled", kGauge,
-                  "1 where the clocks are held below their most for a reason.");
+      text.family("trireme_gpu_throttled", kGauge, "1 if the reason holds the clocks below their maximum.");
     begun = true;
     for (const ThrottleReason& reason : kThrottleReasons) {
       text.sample(std::int64_t{(*gpu.throttle_bits & reason.bit) != 0},
@@ -83,11 +83,11 @@ void write_errors(PrometheusText& text, const std::vector<GpuReading>& gpus) {
     text.family(name, kCounter, help);
     for (const Sample& sample : samples) text.sample(sample.value, sample.labels);
   };
-  write("trireme_gpu_ecc_errors_total", "Of memory, since the driver was loaded.", ecc);
-  write("trireme_gpu_nvlink_errors_total", "Over all links of the card.", nvlink);
-  write("trireme_gpu_xid_errors_total", "The driver's reports of errors (XID) since this process began.",
+  write("trireme_gpu_ecc_errors_total", "Memory errors since the driver was loaded.", ecc);
+  write("trireme_gpu_nvlink_errors_total", "Errors of all links of the card.", nvlink);
+  write("trireme_gpu_xid_errors_total", "Errors (XID) that the driver reported since this process began.",
         xid);
-  write_family(text, gpus, "last_xid", kGauge, "The number of the last of them.", [](const GpuReading& gpu) {
+  write_family(text, gpus, "last_xid", kGauge, "Number of the last XID error.", [](const GpuReading& gpu) {
     return gpu.last_xid ? std::optional(static_cast<double>(*gpu.last_xid)) : std::nullopt;
   });
 }
@@ -96,14 +96,14 @@ void write_errors(PrometheusText& text, const std::vector<GpuReading>& gpus) {
 
 void write_gpus(PrometheusText& text, const std::vector<GpuReading>& gpus) {
   if (gpus.empty()) return;
-  text.family("trireme_gpu_info", kGauge, "The GPUs that are read here; always 1.");
+  text.family("trireme_gpu_info", kGauge, "One sample for each GPU that is read; always 1.");
   for (const GpuReading& gpu : gpus) {
     text.sample(std::int64_t{1}, {{"gpu", std::to_string(gpu.index)},
                                   {"name", gpu.name},
                                   {"uuid", gpu.uuid},
                                   {"pci_bus_id", gpu.pci_bus_id}});
   }
-  text.family("trireme_gpu_lost", kGauge, "1 where the driver cannot reach the card any more.");
+  text.family("trireme_gpu_lost", kGauge, "1 if the driver cannot reach the card any more.");
   for (const GpuReading& gpu : gpus) {
     text.sample(std::int64_t{gpu.lost}, {{"gpu", std::to_string(gpu.index)}});
   }
@@ -115,25 +115,8 @@ void write_gpus(PrometheusText& text, const std::vector<GpuReading>& gpus) {
   write_errors(text, gpus);
 }
 
-void write_host(PrometheusText& text, const HostReading& host) {
-  if (host.cpu_busy_s && host.cpu_idle_s)
-    text.family("trireme_host_cpu_seconds_total", kCounter, "Of all cores of rank 0's machine.")
-        .sample(*host.cpu_busy_s, {{"mode", "busy"}})
-        .sample(*host.cpu_idle_s, {{"mode", "idle"}});
-  const auto gauge = [&](const char* name, const char* help, const std::optional<std::int64_t>& value) {
-    if (value) text.gauge(name, help, *value);
-  };
-  gauge("trireme_host_memory_total_bytes", "Of rank 0's machine.", host.memory_total_bytes);
-  gauge("trireme_host_memory_available_bytes", "What programs could still have.",
-        host.memory_available_bytes);
-  gauge("trireme_process_resident_bytes", "Memory of rank 0's process, all of it.",
-        host.process_resident_bytes);
-  gauge("trireme_checkpoint_disk_size_bytes", "The file system of the checkpoints.", host.disk_size_bytes);
-  gauge("trireme_checkpoint_disk_free_bytes", "What is free there for this user.", host.disk_free_bytes);
-}
-
-MachineMetrics::MachineMetrics(Options options)
-    : options_(std::move(options)), sensors_(options_.pci_bus_ids) {
+GpuMetrics::GpuMetrics(std::optional<std::vector<std::string>> pci_bus_ids)
+    : sensors_(std::move(pci_bus_ids)) {
   read();
   // Signals are delivered to the rank's main thread.
   sigset_t all, before;
@@ -143,7 +126,7 @@ MachineMetrics::MachineMetrics(Options options)
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-MachineMetrics::~MachineMetrics() {
+GpuMetrics::~GpuMetrics() {
   {
     const std::lock_guard lock(mutex_);
     end_ = true;
@@ -152,15 +135,13 @@ MachineMetrics::~MachineMetrics() {
   thread_.join();
 }
 
-void MachineMetrics::read() {
-  HostReading host = read_host(options_.checkpoints);
+void GpuMetrics::read() {
   std::vector<GpuReading> gpus = sensors_.read();
   const std::lock_guard lock(mutex_);
-  host_ = host;
   gpus_ = std::move(gpus);
 }
 
-void MachineMetrics::read_on() {
+void GpuMetrics::read_on() {
   constexpr int kLowestPriority = 19;
   constexpr std::chrono::seconds kBetweenReadings{1};
   setpriority(PRIO_PROCESS, 0, kLowestPriority);  // affects only this thread, on Linux
@@ -172,15 +153,12 @@ void MachineMetrics::read_on() {
   }
 }
 
-void MachineMetrics::write(PrometheusText& text) const {
-  HostReading host;
+void GpuMetrics::write(PrometheusText& text) const {
   std::vector<GpuReading> gpus;
   {
     const std::lock_guard lock(mutex_);
-    host = host_;
     gpus = gpus_;
   }
-  write_host(text, host);
   write_gpus(text, gpus);
 }
 

@@ -1,0 +1,172 @@
+// trireme init NAME [--data DIR] [--from hf:DIR] [--out FILE] [--force]
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/commands/commands.h"
+#include "launcher/commands/output_file.h"
+#include "launcher/host/device.h"
+#include "launcher/host/standard_output.h"
+#include "launcher/job/build.h"
+#include "launcher/job/job_template.h"
+#include "launcher/job/memory_fit.h"
+#include "launcher/keys/job_file.h"
+#include "launcher/render/text_table.h"
+#include "parallel/comm/local.h"
+#include "parallel/layout/model_layout.h"
+#include "runtime/base/allocator.h"
+#include "runtime/base/atomic_file.h"
+#include "runtime/base/error.h"
+#include "runtime/data/dataset_info.h"
+#include "runtime/data/open_images.h"
+
+namespace trireme {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct InitArguments {
+  std::string name, data, from;
+  std::string out = "job.toml";
+  bool force = false;
+};
+
+constexpr std::string_view kHfPrefix = "hf:";
+
+const JobTemplate& template_of(const std::string& name) {
+  const auto templates = job_templates();
+  return *std::find_if(templates.begin(), templates.end(),
+                       [&](const JobTemplate& job) { return job.name == name; });
+}
+
+/// The folder of `names` that exists in `parent`; empty if none does.
+std::string child_of(const fs::path& parent, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (fs::is_directory(parent / name)) return (parent / name).string();
+  }
+  return {};
+}
+
+void take_images(const fs::path& folder, TemplateValues& values) {
+  const std::string train = child_of(folder, {"train"});
+  values.train = train.empty() ? folder.string() : train;
+  values.eval = train.empty() ? "" : child_of(folder, {"eval", "val", "test"});
+  TRIREME_CHECK(count_class_folders(values.train) > 0,
+                "--data {}: {} has no class folders: pictures are read from FOLDER/CLASS/PICTURE",
+                folder.string(), values.train);
+}
+
+/// Fills in the keys that follow from --data. Without --data, the job names a folder to be written.
+void take_data(const JobTemplate& job, const InitArguments& arguments, TemplateValues& values) {
+  values.train = arguments.data.empty() ? "data" : arguments.data;
+  values.eval = values.train;
+  if (job.trains_images) {
+    TRIREME_CHECK(!arguments.data.empty(),
+                  "`trireme init {}` needs --data: a folder with one folder of pictures for each class",
+                  job.name);
+    take_images(arguments.data, values);
+  } else if (!arguments.data.empty()) {
+    if (!fs::exists(fs::path(arguments.data) / DatasetInfo::kFileName)) {
+      throw Error(
+          ErrorCode::kInvalidInput,
+          fmt::format("--data {0}: it has no {1}. `trireme data text {0} --out data` writes tokens of its "
+                      "text; then give --data data",
+                      arguments.data, DatasetInfo::kFileName));
+    }
+    if (read_dataset_info(arguments.data).eval_tokens == 0) values.eval.clear();
+  }
+}
+
+void take_pretrained(const JobTemplate& job, const InitArguments& arguments, TemplateValues& values) {
+  if (arguments.from.empty()) {
+    TRIREME_CHECK(!job.shape.empty(),
+                  "`trireme init {}` needs --from hf:DIR: a folder of Hugging Face's transformers with a "
+                  "pretrained model",
+                  job.name);
+    return;
+  }
+  TRIREME_CHECK(!job.trains_images, "--from: `trireme init {}` starts from random weights", job.name);
+  TRIREME_CHECK(arguments.from.starts_with(kHfPrefix) && arguments.from.size() > kHfPrefix.size(),
+                "--from {}: write hf: and a folder of Hugging Face's transformers", arguments.from);
+  values.pretrained = arguments.from.substr(kHfPrefix.size());
+}
+
+struct FittingJob {
+  std::string text;
+  JobFit fit;
+  std::int64_t num_parameters = 0;
+};
+
+/// The job with the largest micro-batch that needs at most half of the memory. Throws Error(kInvalidInput) if
+/// even one sample does not fit.
+FittingJob fitting_job(const JobTemplate& job, TemplateValues values, bool has_data, Device device) {
+  std::vector<std::string> overrides;
+  if (!has_data && values.pretrained.empty()) overrides.push_back("model.vocab=256");  // bytes
+  for (values.micro_batch = kTemplateBatch / 2;; values.micro_batch /= 2) {
+    FittingJob found{.text = job_text(job, values), .fit = {}};
+    const JobConfig config =
+        counted_on(resolve(parse_config(found.text, "the job of `trireme init`", overrides)), device.type);
+    MemoryLimit limit = memory_limit(config, device, 1);
+    if (values.micro_batch > 1) limit.bytes /= 2;  // other programs need memory, too
+    const PlannedJob planned = planned_job(config, build_blocks(config.model), 1);
+    const StepPrediction prediction = predict_step(planned.blocks, planned.options, planned.sample, 1, 0);
+    found.fit = fit_memory(planned, prediction, limit);
+    found.num_parameters = make_layout(*planned.blocks).num_parameters;
+    if (found.fit.fits()) return found;
+    if (values.micro_batch == 1) throw Error(ErrorCode::kInvalidInput, to_text(found.fit));
+  }
+}
+
+ExitCode run_init(const InitArguments& arguments, const LaunchEnvironment& launch) {
+  check_is_new("--out", arguments.out, arguments.force);
+  check_can_be_written("--out", arguments.out);
+  const JobTemplate& job = template_of(arguments.name);
+  const Device device = choose_device({}, launch, LocalWorld(1).communicator(0)).device;
+  TemplateValues values{.sixteen_bits = device.type != DeviceType::kCpu};
+  take_pretrained(job, arguments, values);
+  take_data(job, arguments, values);
+  const FittingJob found = fitting_job(job, values, !arguments.data.empty(), device);
+  write_text_file(arguments.out, found.text);
+  const std::string run = "out/" + fs::path(arguments.out).stem().string();
+  print_line(fmt::format("{}: {} ({} parameters; {} of memory a step)", arguments.out, job.purpose,
+                         short_count(found.num_parameters), format_bytes(found.fit.peak_bytes)));
+  print_line("");
+  if (arguments.data.empty()) {
+    print_line(fmt::format("  trireme data text YOUR_TEXTS --out data{}",
+                           values.pretrained.empty() ? "" : " --tokenizer " + values.pretrained));
+  }
+  print_line(fmt::format("  trireme train {} --out {}", arguments.out, run));
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_init_command(CLI::App& app, Command& chosen) {
+  auto arguments = std::make_shared<InitArguments>();
+  CLI::App* command = app.add_subcommand("init", "Write a commented job file that fits this machine");
+  std::string purposes = "What the job does";
+  std::vector<std::string> names;
+  for (const JobTemplate& job : job_templates()) {
+    purposes += fmt::format("{} {}: {}", names.empty() ? "." : ";", job.name, job.purpose);
+    names.emplace_back(job.name);
+  }
+  command->add_option("NAME", arguments->name, purposes)->required()->check(CLI::IsMember(names));
+  command->add_option(
+      "--data", arguments->data,
+      "Tokens that `trireme data text` wrote; or, for images, a folder with one folder for each "
+      "class, or with train and test folders of such folders");
+  command->add_option("--from", arguments->from,
+                      "hf:DIR, a pretrained model in a folder of Hugging Face's transformers");
+  command->add_option("--out", arguments->out, "File to write (default: job.toml)");
+  command->add_flag("--force", arguments->force, "Replace the file");
+  command->callback([arguments, &chosen] {
+    chosen = [arguments](const LaunchEnvironment& launch) { return run_init(*arguments, launch); };
+  });
+}
+
+}  // namespace trireme

@@ -1,0 +1,111 @@
+// trireme init: the job files that it writes can be trained as they stand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/launcher/commands/cli_fixture.h"
+#include "tests/support/picture_files.h"
+
+namespace trireme {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class InitCli : public Cli {
+ protected:
+  void SetUp() override {
+    testing::write_file(scratch_ / "texts/a.txt", std::string(4000, 'a') + std::string(4000, 'b'));
+    ASSERT_EQ(run({"data", "text", "texts", "--out", "data"}).exit_code, 0);
+  }
+  std::string job() { return testing::read_file(scratch_ / "job.toml"); }
+  ProgramResult init(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "init");
+    arguments.push_back("--force");
+    return run(arguments);
+  }
+  /// One short step of the job.
+  ProgramResult step(const std::string& out) {
+    return run({"train", "job.toml", "--out", out, "--set", "train.steps=1", "--set", "train.eval_batches=1",
+                "--set", "train.global_batch=2", "--set", "train.micro_batch=2", "--set",
+                "optimizer.warmup_steps=0"});
+  }
+};
+
+TEST_F(InitCli, JobsOfTextTrainAsTheyStand) {
+  for (const std::string name : {"gpt", "llama", "bert"}) {
+    const ProgramResult result = init({name, "--data", "data"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("\n  trireme train job.toml --out out/job\n"),
+                                  Not(HasSubstr("trireme data text"))));
+    EXPECT_THAT(job(), AllOf(HasSubstr("eval = \"data\"\n"), HasSubstr("\nmicro_batch = 16 ")));
+    const ProgramResult trained = step("run-" + name);
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  }
+}
+
+TEST_F(InitCli, WithoutDataItNamesTheCommandThatWritesThem) {
+  std::filesystem::remove_all(scratch_ / "data");
+  const ProgramResult result = init({"gpt"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("\n  trireme data text YOUR_TEXTS --out data\n"));
+  EXPECT_THAT(job(), HasSubstr("train = \"data\" "));
+}
+
+TEST_F(InitCli, DataWithoutEvaluationGiveAJobWithout) {
+  ASSERT_EQ(run({"data", "text", "texts", "--out", "whole", "--eval-fraction", "0"}).exit_code, 0);
+  ASSERT_EQ(init({"gpt", "--data", "whole"}).exit_code, 0);
+  EXPECT_THAT(job(), Not(HasSubstr("eval")));
+}
+
+TEST_F(InitCli, JobsOfPicturesTrainAsTheyStand) {
+  for (const std::string split : {"train", "test"}) {
+    for (const std::string name : {"cat/1", "cat/2", "dog/1", "dog/2", "owl/1"}) {
+      testing::write_file(scratch_ / "pictures" / split / (name + ".jpg"),
+                          testing::encode_jpeg({.width = 20, .height = 20}, testing::gradient(20, 20)));
+    }
+  }
+  ASSERT_EQ(init({"images", "--data", "pictures"}).exit_code, 0);
+  EXPECT_THAT(job(), HasSubstr("\neval = \"pictures/test\"\n"));
+  const ProgramResult trained = step("run");
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(testing::read_file(scratch_ / "run/config.toml"), HasSubstr("\nclasses = 3\n"));
+  // A folder of classes alone.
+  ASSERT_EQ(init({"images", "--data", "pictures/train"}).exit_code, 0);
+  EXPECT_THAT(job(), Not(HasSubstr("eval")));
+}
+
+TEST_F(InitCli, JobsOfPretrainedModelsTrainAsTheyStand) {
+  ASSERT_EQ(init({"llama", "--data", "data"}).exit_code, 0);
+  ASSERT_EQ(step("base").exit_code, 0);
+  ASSERT_EQ(run({"export", "base", "--format", "hf", "--out", "hf"}).exit_code, 0);
+  for (const std::string name : {"lora", "llama"}) {
+    const ProgramResult result = init({name, "--from", "hf:hf", "--data", "data"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(job(), AllOf(HasSubstr("from = \"hf:hf\" "), HasSubstr("init_from = \"hf\" "),
+                             Not(HasSubstr("layers"))));
+    const ProgramResult trained = step("tuned-" + name);
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  }
+}
+
+TEST_F(InitCli, Refusals) {
+  testing::write_file(scratch_ / "mine.toml", "x");
+  EXPECT_THAT(refusal({"init", "gpt", "--out", "mine.toml"}),
+              HasSubstr("mine.toml: the file is there already"));
+  EXPECT_EQ(testing::read_file(scratch_ / "mine.toml"), "x");
+  EXPECT_THAT(refusal({"init", "gtp"}), HasSubstr("gtp"));
+  EXPECT_THAT(refusal({"init", "gpt", "--data", "texts"}), HasSubstr("`trireme data text texts --out data`"));
+  EXPECT_THAT(refusal({"init", "lora", "--data", "data"}), HasSubstr("--from hf:DIR"));
+  EXPECT_THAT(refusal({"init", "lora", "--from", "nowhere", "--data", "data"}), HasSubstr("--from nowhere"));
+  EXPECT_THAT(refusal({"init", "lora", "--from", "hf:nowhere", "--data", "data"}), HasSubstr("nowhere"));
+  EXPECT_THAT(refusal({"init", "images"}), HasSubstr("--data"));
+  EXPECT_THAT(refusal({"init", "images", "--data", "texts"}), HasSubstr("texts"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "job.toml"));
+  EXPECT_THAT(refusal({"train", "job.toml"}), HasSubstr("`trireme init gpt --out job.toml`"));
+}
+
+}  // namespace
+}  // namespace trireme
