@@ -1,5 +1,5 @@
 // trireme eval CHECKPOINT [--data PATH] [--set key=value]... [--on-bad-image fail|skip] [--ema] [--threads N]
-// [--json]
+// [--json] [--predictions FILE] [--confusion FILE.svg]
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +13,7 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/commands/eval_config.h"
+#include "launcher/commands/output_file.h"
 #include "launcher/data/data_check.h"
 #include "launcher/data/image_data.h"
 #include "launcher/data/token_data.h"
@@ -25,12 +26,15 @@
 #include "launcher/job/build.h"
 #include "launcher/keys/left_out.h"
 #include "launcher/render/json_text.h"
+#include "launcher/report/class_report.h"
 #include "launcher/state/run_checkpoint.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/progress.h"
 #include "launcher/train/rank_session.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/base/atomic_file.h"
 #include "runtime/base/log.h"
+#include "runtime/base/terminal_text.h"
 
 namespace trireme {
 namespace {
@@ -42,7 +46,9 @@ struct EvalArguments {
   std::vector<std::string> overrides;
   int threads = 0;
   bool ema = false;
+  bool force = false;
   bool json = false;
+  std::string predictions, confusion;  // files to write; empty: none
 };
 
 /// The checkpoint's job, as this command runs it.
@@ -93,9 +99,29 @@ std::string describe(const TextFigures& figures) {
   return text;
 }
 
-void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, std::int64_t num_left_out,
-           const Checkpoint& checkpoint, const EvalArguments& arguments) {
+/// One JSON object per line, in the order of the data set.
+void write_predictions(const std::string& file, const std::vector<ClassPrediction>& predictions,
+                       const ClassReport& report, const JobData& data) {
+  const std::int64_t sample_targets = data.eval->targets_per_sample();
+  std::string text;
+  for (const ClassPrediction& one : predictions) {
+    const std::int64_t sample = one.target_index / sample_targets;
+    nlohmann::ordered_json line = {{"sample", sample}};
+    if (sample_targets > 1) line["document"] = one.target_index % sample_targets;
+    if (data.eval_images) line["picture"] = terminal_text(data.eval_images->name(sample));
+    line["label"] = report.name(one.target);
+    line["predicted"] = report.name(one.predicted);
+    line["probability"] = one.probability;
+    text += json_text(line) + "\n";
+  }
+  write_text_file(file, text);
+}
+
+void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
+           const std::optional<ClassReport>& classes, std::int64_t num_left_out, const Checkpoint& checkpoint,
+           const EvalArguments& arguments) {
   if (!arguments.json) {
+    if (classes) print_text(to_text(*classes));
     print_line(fmt::format("{}: {}{} over {} samples", checkpoint.folder.string(), describe_eval(metrics),
                            text ? describe(*text) : "", metrics.num_samples));
     return;
@@ -110,6 +136,7 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text, s
   if (metrics.top5) json["top5"] = *metrics.top5;
   if (text) json["perplexity"] = text->perplexity;
   if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
+  if (classes) json.update(to_json(*classes));
   print_line(json_text(json));
 }
 
@@ -131,13 +158,25 @@ void check_data(const DataRecord& saved, const JobConfig& config, const JobData&
   if (!unknown.empty() && met.data.eval) log_warning(unknown);
 }
 
+/// Before the evaluation, because it may take long.
+void check_files(const JobConfig& config, const EvalArguments& arguments) {
+  for (const auto& [option, file] :
+       {std::pair("--predictions", arguments.predictions), std::pair("--confusion", arguments.confusion)}) {
+    if (file.empty()) continue;
+    TRIREME_CHECK(counts_classes(config.model), "{}: a {} does not classify", option, config.model.name);
+    check_is_new(option, file, arguments.force);
+    check_can_be_written(option, file);
+  }
+}
+
 ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launch) {
   return run_as_rank(
       launch, {.run = [&](RankSession& session) {
         const auto& comm = session.comm();
         Checkpoint checkpoint;
         JobConfig config;
-        std::shared_ptr<const Dataset> data;
+        JobData data;
+        std::vector<std::string> class_names;
         std::shared_ptr<const BlockList> blocks;
         {
           const Watchdog::Scope scope = session.inside("the opening of the checkpoint and its data");
@@ -147,12 +186,14 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             if (arguments.ema) check_averages(checkpoint);
             const RunState state = read_run_state(checkpoint);
             config = eval_config(state, arguments);
+            check_files(config, arguments);
             // First, because another tokenizer may have ids beyond the vocabulary.
             compare_data(Meeting::kEval, state.data, met_by(config, {}, checkpoint, arguments));
-            const JobData opened = open_eval_data(config, /*read_whole=*/launch.local_rank == 0);
-            check_data(state.data, config, opened, checkpoint, arguments);  // class names before their number
-            check_classes(config, opened);
-            data = opened.eval;
+            data = open_eval_data(config, /*read_whole=*/launch.local_rank == 0);
+            check_data(state.data, config, data, checkpoint, arguments);  // class names before their number
+            check_classes(config, data);
+            class_names = state.data.class_names;
+            if (class_names.empty()) class_names = classes_of_evaluation(config, data).names;
             blocks = build_blocks(config.model);
           });
         }
@@ -167,10 +208,13 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         run_stage(*comm, [&] { engine = std::make_unique<Engine>(blocks, rank.comm, options); });
         const StateParts parts = arguments.ema ? StateParts::kAverages : StateParts::kModel;
         run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, parts); });
-        EvalMetrics metrics = evaluate(*engine, {.dataset = data,
-                                                 .num_samples = data->num_samples(),
+        ClassPredictions predictions;
+        const bool has_classes = counts_classes(config.model);
+        EvalMetrics metrics = evaluate(*engine, {.dataset = data.eval,
+                                                 .num_samples = data.eval->num_samples(),
                                                  .workers = num_data_workers(config, options.threads),
-                                                 .counts_top_k = true});
+                                                 .counts_top_k = true,
+                                                 .predictions = has_classes ? &predictions : nullptr});
         metrics.of_averages = arguments.ema;
         if (!std::isfinite(metrics.loss)) {  // on every rank
           throw AgreedError(
@@ -180,10 +224,20 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
                           checkpoint.folder.string(), metrics.loss, to_word(config.precision.mode)));
         }
         LeftOut left_out;
-        left_out.gather(*comm, {data.get()});
+        left_out.gather(*comm, {data.eval.get()});
+        std::optional<ClassReport> classes;
+        if (has_classes) {
+          const std::vector<ClassPrediction> all = predictions.gather(*comm);
+          classes = ClassReport{ConfusionMatrix(all, config.model.classes), class_names};
+          run_stage(*comm, [&] {
+            if (comm->rank() != 0) return;
+            if (!arguments.predictions.empty()) write_predictions(arguments.predictions, all, *classes, data);
+            if (!arguments.confusion.empty()) write_text_file(arguments.confusion, to_svg(*classes));
+          });
+        }
         if (comm->rank() == 0) {
-          print(metrics, text_figures(config, metrics), data->num_samples() - metrics.num_samples, checkpoint,
-                arguments);
+          print(metrics, text_figures(config, metrics), classes,
+                data.eval->num_samples() - metrics.num_samples, checkpoint, arguments);
         }
         return ExitCode::kDone;
       }});
@@ -217,6 +271,11 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   command->add_flag("--ema", arguments->ema,
                     "Use the averages of a run with train.ema instead of the parameters");
   command->add_flag("--json", arguments->json, "Print JSON");
+  command->add_option("--predictions", arguments->predictions,
+                      "For classes: write a file with one JSON object per sample: picture, label, predicted, "
+                      "probability");
+  command->add_option("--confusion", arguments->confusion, "For classes: draw the confusion matrix, as SVG");
+  command->add_flag("--force", arguments->force, "Replace these files");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_eval(*arguments, launch); };
   });

@@ -68,20 +68,23 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   };
   TopK mine;
   LogitsObserver observe;
+  const std::int64_t sample_targets = options.dataset->targets_per_sample();
+  const bool counts = engine.groups().coord()[Axis::kTensor] == 0;  // tensor ranks see the same logits
   if (options.counts_top_k) {
-    observe = [&](const Tensor& logits, const Tensor& targets) {
+    observe = [&, seen = std::size_t{0}](const Tensor& logits, const Tensor& targets) mutable {
+      const std::int64_t first = requests.at(seen++).first;
+      if (!counts) return;
       mine.add(engine.context(), logits, targets);
+      if (options.predictions != nullptr)
+        options.predictions->add(engine.context(), logits, targets, first * sample_targets);
     };
   }
-  const std::int64_t sample_targets = options.dataset->targets_per_sample();
   const std::int64_t num_targets = options.dataset->num_sequential_targets(0, options.num_samples);
   EvalMetrics metrics{
       .loss = engine.evaluate(source, options.num_samples, num_targets, observe, options.weights),
       .of_averages = options.weights == Weights::kAverages};
   metrics.num_samples = options.num_samples;
   if (!options.counts_top_k) return metrics;
-  // All tensor ranks see the same logits: count them once.
-  if (engine.groups().coord()[Axis::kTensor] > 0) mine = {};
   const TopK all = TopK::sum(engine.communicator().all_gather_value(mine));
   TRIREME_CHECK(all.num_targets > 0, "none of the {} samples to evaluate could be read", options.num_samples);
   const auto total = static_cast<double>(all.num_targets);

@@ -5,6 +5,7 @@
 
 #include "launcher/config/config.h"
 #include "launcher/observe/metrics.h"
+#include "launcher/train/class_predictions.h"
 #include "parallel/run/engine.h"
 
 namespace trireme {
@@ -14,7 +15,8 @@ struct EvaluationOptions {
   std::int64_t num_samples = 0;  // the first samples of the data set
   int workers = 1;               // reader threads
   Weights weights = Weights::kParameters;
-  bool counts_top_k = false;  // over the classes, or over the next tokens
+  bool counts_top_k = false;                // over the classes, or over the next tokens
+  ClassPredictions* predictions = nullptr;  // records this rank's predictions; needs counts_top_k
 };
 
 /// The samples of `data` that an evaluation of the job reads, in the order of reading.

@@ -5,9 +5,10 @@
 """
 import random
 import struct
+import subprocess
 import zlib
 
-from jobs import JobTest, main
+from jobs import JobTest, command, main
 
 JOB = """
 [model]
@@ -68,6 +69,16 @@ class ImageJobs(JobTest):
                 self.assertEqual([m["loss"] for m in self.metrics(out) if "loss" in m],
                                  [m["loss"] for m in self.metrics(name) if "loss" in m])
         self.assertEqual(len(states), 3)
+
+    def test_predictions_of_any_number_of_ranks(self):
+        self.run_job(0, "run")
+        files = set()
+        for ranks in (0, 2, 3):
+            file = self.folder / f"predictions-{ranks}"
+            subprocess.run(command(ranks, "eval", self.folder / "run", "--predictions", file), check=True,
+                           capture_output=True, timeout=300)
+            files.add(file.read_text())
+        self.assertEqual([text.count("\n") for text in files], [9])
 
     def test_kept_pictures_are_part_of_the_prediction(self):
         cached = ("--set", 'data.cache="3 MiB"')
