@@ -7,8 +7,9 @@
 //   i, f, o = sigmoid(a_i, a_f, a_o), g = tanh(a_g)
 //   c[t] = f c[t - 1] + i g
 //   h[t] = o tanh(c[t])
-// The cell state is fp32 for every dtype. Each sum over H, or over 4 H in the backward, is split by its
-// length alone. So the bits of a sample do not depend on the batch size or on later steps.
+// The cell state is fp32 for every dtype. The native kernels split each sum over H, or over 4 H in the
+// backward, by its length alone. So the bits of a sample do not depend on the batch size or on later steps.
+// On cuda, the products are the library's, which may choose another algorithm for another batch size.
 #pragma once
 
 #include <cstdint>
@@ -39,28 +40,40 @@ void visit_views(LstmFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.h, args.c, args.gates, args.h_n, args.c_n);
 }
 
-/// The gradients of the gates, from the last step to the first, given dh of every step. The other gradients
-/// are products of dgates: with the inputs, with w_ih, and with h_before for w_hh.
+/// The gradients of the gates before their activations, from the last step to the first. The gradients of the
+/// parameters and of the inputs are products of dgates.
 struct LstmBwdArgs {
   static constexpr const char* kName = "lstm_bwd";
-  ConstTensorView gates, c, h;  // of forward
-  ConstTensorView dh;           // [B, T, H]
-  ConstTensorView w_hh;         // [4H, H]
-  ConstTensorView h0;           // [B, H], or undefined; read for h_before
-  ConstTensorView c0;           // [B, H] fp32, or undefined: as in forward
-  TensorView dgates;            // [B, T, 4H], before the activations; may be gates
-  TensorView h_before;          // [B, T, H], or undefined: h[t - 1] for each t
-  TensorView dh0;               // [B, H], or undefined
-  TensorView dc0;               // [B, H] fp32, or undefined
+  ConstTensorView gates;  // [B, T, 4H], as forward wrote it
+  ConstTensorView c;      // [B, T, H] fp32, as forward wrote it
+  ConstTensorView dh;     // [B, T, H]
+  ConstTensorView w_hh;   // [4H, H]
+  ConstTensorView c0;     // [B, H] fp32, or undefined: as in forward
+  TensorView dgates;      // [B, T, 4H]; may be gates
+  TensorView dh0;         // [B, H], or undefined
+  TensorView dc0;         // [B, H] fp32, or undefined
   MathMode math = MathMode::kFp32;
 };
 template <class Visit>
 void visit_views(LstmBwdArgs& args, Visit visit) {
-  visit_each<ViewUse::kRead>(visit, args.gates, args.c, args.h, args.dh, args.w_hh, args.h0, args.c0);
-  visit_each<ViewUse::kWrite>(visit, args.dgates, args.h_before, args.dh0, args.dc0);
+  visit_each<ViewUse::kRead>(visit, args.gates, args.c, args.dh, args.w_hh, args.c0);
+  visit_each<ViewUse::kWrite>(visit, args.dgates, args.dh0, args.dc0);
+}
+
+/// y[b, t] = x[b, t - 1], and y[b, 0] = first[b]: the state before each step, for the gradient of w_hh.
+struct ShiftStepsArgs {
+  static constexpr const char* kName = "shift_steps";
+  ConstTensorView x;      // [B, T, C]
+  ConstTensorView first;  // [B, C], or undefined: 0
+  TensorView y;           // [B, T, C]
+};
+template <class Visit>
+void visit_views(ShiftStepsArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.first);
+  visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
 /// The ops of this file, in the order of their structs.
-using RecurrentOps = OpList<LstmFwdArgs, LstmBwdArgs>;
+using RecurrentOps = OpList<LstmFwdArgs, LstmBwdArgs, ShiftStepsArgs>;
 
 }  // namespace trireme

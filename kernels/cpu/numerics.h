@@ -171,6 +171,38 @@ struct CrossEntropyNumerics {
   void (*softmax)(float* logits, std::int64_t cols, float max, float factor);
 };
 
+/// Gates of neighbouring units: i at `data`, then f, g and o, each `pitch` floats further.
+struct LstmGates {
+  float* data;
+  std::int64_t pitch;
+};
+struct ConstLstmGates {
+  const float* data;
+  std::int64_t pitch;
+};
+
+/// Units of one sample at one step.
+struct LstmFwdCells {
+  ConstLstmGates x, product, bias;  // product.data may be null: 0
+  const float* c_before;            // or null: 0
+  LstmGates gates;                  // may be x
+  float *c, *h;
+  std::int64_t units;
+};
+struct LstmBwdCells {
+  ConstLstmGates gates;
+  const float *c, *c_before;  // c_before may be null: 0
+  const float *dh, *dh_next;  // of the output, and of the next step (or null: 0)
+  float* dc;                  // of the next step; becomes the gradient of c_before
+  LstmGates dgates;           // may be gates
+  std::int64_t units;
+};
+
+struct LstmNumerics {
+  void (*fwd)(const LstmFwdCells& cells);
+  void (*bwd)(const LstmBwdCells& cells);
+};
+
 /// y[j * y_pitch + i] = x[i * x_pitch + j] for i < rows, j < cols.
 struct TransposedRows {
   const void* x;
@@ -235,6 +267,7 @@ struct Numerics {
   const BatchNormNumerics* batch_norm;
   const PoolNumerics* pool;
   const WinogradNumerics* winograd;
+  const LstmNumerics* lstm;
 };
 
 /// The tables for this machine: the newest set that it supports and ONEDNN_MAX_CPU_ISA allows.
@@ -262,6 +295,7 @@ extern const OptimizerNumerics optimizer_numerics;
 extern const BatchNormNumerics batch_norm_numerics;
 extern const PoolNumerics pool_numerics;
 extern const WinogradNumerics winograd_numerics;
+extern const LstmNumerics lstm_numerics;
 extern const Numerics numerics;
 
 }  // namespace trireme::cpu::TRIREME_ISA

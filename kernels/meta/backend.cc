@@ -4,6 +4,7 @@
 
 #include "kernels/attention_workspace.h"
 #include "kernels/backend.h"
+#include "kernels/lstm_workspace.h"
 #include "kernels/product_workspace.h"
 
 namespace trireme {
@@ -54,6 +55,12 @@ Backend with_workspaces_of_cuda() {
   });
   backend.ops.set<MatmulArgs>([](const KernelContext& exec, const MatmulArgs& args) {
     count_workspace(exec, matmul_workspace(args));
+  });
+  backend.ops.set<LstmFwdArgs>([](const KernelContext& exec, const LstmFwdArgs& args) {
+    count_workspace(exec, lstm_workspace(args));
+  });
+  backend.ops.set<LstmBwdArgs>([](const KernelContext& exec, const LstmBwdArgs& args) {
+    count_workspace(exec, lstm_workspace(args));
   });
   backend.ops.set<ProductSumArgs>([](const KernelContext& exec, const ProductSumArgs& args) {
     count_workspace(exec, product_sum_workspace(args));

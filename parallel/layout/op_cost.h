@@ -12,7 +12,8 @@ enum class Arithmetic : std::uint8_t { kNone, kFp32, kThreeTf32, kTf32, kSixteen
 inline constexpr int kNumArithmetics = static_cast<int>(Arithmetic::kFp8) + 1;
 
 /// Bytes count each tensor once when read and once when written, according to ViewUse. Operations are counted
-/// for matrix products, convolutions and attention; other ops count as zero, because memory limits them.
+/// for matrix products, convolutions, attention and recurrences; other ops count as zero, because memory
+/// limits them.
 struct OpCost {
   double bytes = 0.0;
   double operations = 0.0;
@@ -56,6 +57,13 @@ inline double operations_of(const AttentionFwdArgs& args) {
 inline double operations_of(const AttentionBwdArgs& args) {
   const double pairs = 10.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
   return args.causal ? pairs / 2 : pairs;
+}
+/// The recurrent products of all steps.
+inline double operations_of(const LstmFwdArgs& args) {
+  return 2.0 * static_cast<double>(args.gates.num_elems()) * static_cast<double>(args.w_hh.shape[1]);
+}
+inline double operations_of(const LstmBwdArgs& args) {
+  return 2.0 * static_cast<double>(args.gates.num_elems()) * static_cast<double>(args.w_hh.shape[1]);
 }
 // Each element of y, or of its gradient, uses the weights of one output channel.
 inline double conv_operations(const ConstTensorView& y, const ConstTensorView& weight) {

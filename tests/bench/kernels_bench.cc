@@ -27,9 +27,11 @@ int main(int argc, char** argv) {
   }
   register_products(kExact);
   register_attention(kExact);
+  register_recurrent(kExact);
   for (const Mode& mode : kOtherModes) {
     register_products(mode);
     register_attention(mode);
+    register_recurrent(mode);
   }
   register_rows();
   register_parameters();

@@ -102,9 +102,10 @@ void register_case(const char* kernel, const std::string& name, Function functio
       ->UseRealTime();
 }
 
-// Registration by kind of op; products and attention are registered in a mode.
+// Registration by kind of op; products, attention and recurrences are registered in a mode.
 void register_products(const Mode& mode);
 void register_attention(const Mode& mode);
+void register_recurrent(const Mode& mode);
 void register_rows();
 void register_parameters();
 

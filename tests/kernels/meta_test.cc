@@ -8,6 +8,7 @@
 
 #include "kernels/attention_workspace.h"
 #include "kernels/backend.h"
+#include "kernels/lstm_workspace.h"
 #include "tests/support/missing_entries.h"
 
 namespace trireme {
@@ -90,6 +91,29 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
       << "rows are not split if their length is not a multiple of 4";
   EXPECT_GT(attention_bwd_workspace(attention_of(1, 1, 25904)), 0);
   EXPECT_EQ(attention_bwd_workspace(attention_of(1, 1, 25908)), 0);
+}
+
+TEST_F(MetaTest, CountsTheWorkspaceOfAnLstmForJobsOnCudaAlone) {
+  const std::int64_t samples = 20, units = 650, cells_bytes = samples * units * 4;
+  const ConstTensorView weight{nullptr, DType::kBFloat16, {4 * units, units}};
+  float memory[1];
+  const TensorView state{memory, DType::kBFloat16, {samples, units}};
+  LstmFwdArgs fwd{.x = {}, .w_hh = weight, .c = {nullptr, DType::kFloat32, {samples, 35, units}}};
+  LstmBwdArgs bwd{.c = fwd.c, .w_hh = weight};
+  const auto peak_on = [&](DeviceType type, const auto& args) {
+    allocator_.reset_peak();
+    meta_backend_for(type).run(exec_, args);
+    return allocator_.stats().peak[MemoryCategory::kWorkspace];
+  };
+  EXPECT_EQ(peak_on(DeviceType::kCuda, fwd), charged_bytes(4 * cells_bytes));
+  EXPECT_EQ(peak_on(DeviceType::kCuda, bwd), 2 * charged_bytes(cells_bytes));
+  EXPECT_EQ(peak_on(DeviceType::kCpu, fwd), 0);
+  fwd.c.shape = bwd.c.shape = {samples, 1, units};
+  EXPECT_EQ(lstm_workspace(fwd), 0) << "the state before a single step is 0";
+  EXPECT_EQ(lstm_workspace(bwd), charged_bytes(cells_bytes));
+  fwd.h0 = state, bwd.dc0 = state;
+  EXPECT_EQ(lstm_workspace(fwd), charged_bytes(4 * cells_bytes));
+  EXPECT_EQ(lstm_workspace(bwd), 0);
 }
 
 TEST_F(MetaTest, OpsTouchNoMemory) {

@@ -10,6 +10,7 @@
 #include "runtime/ops/embedding.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/lstm.h"
 #include "runtime/tape.h"
 #include "tests/support/gradcheck.h"
 
@@ -132,6 +133,21 @@ TEST(DeferredGradients, SoDoImagesAndTokens) {
           },
       .input = {2, 3, 8}};
   EXPECT_EQ(differentiate(tokens, Parts::kTwo), differentiate(tokens, Parts::kOne));
+}
+
+// The second layer uses the parameters of the first.
+TEST(DeferredGradients, SoDoRecurrences) {
+  const Model model{.parameters = {{.name = "w_ih", .shape = {32, 8}},
+                                   {.name = "w_hh", .shape = {32, 8}},
+                                   {.name = "b_ih", .shape = {32}},
+                                   {.name = "b_hh", .shape = {32}}},
+                    .forward =
+                        [](Context& ctx, const Tensor& x) {
+                          const ops::LstmParameters layer{{0}, {1}, {2}, {3}};
+                          return ops::lstm(ctx, ops::lstm(ctx, x, layer).output, layer).output;
+                        },
+                    .input = {2, 3, 8}};
+  EXPECT_EQ(differentiate(model, Parts::kTwo), differentiate(model, Parts::kOne));
 }
 
 // Between the parts a product keeps its input and the gradient of its result, each 6 x 8 fp32.

@@ -37,6 +37,10 @@ void pack_some_rows(const RowsInMemory& from, std::int64_t depth, float* y) {
   }
 }
 
+std::int64_t strip_depth(const StripCopy& c) {
+  return c.strip_depth > 0 ? c.strip_depth : c.depth;
+}
+
 // Converts elements other than fp32 through a buffer in the L1 cache.
 template <std::int64_t kWidth>
 void pack_rows_of(const StripCopy& c) {
@@ -51,7 +55,7 @@ void pack_rows_of(const StripCopy& c) {
     }
     if (c.element == Element::kFp32) {
       const float* x = static_cast<const float*>(c.x) + k * c.pitch;
-      pack_some_rows<kWidth>({x, c.pitch, rows, c.cols}, c.depth, c.y + k * kWidth);
+      pack_some_rows<kWidth>({x, c.pitch, rows, c.cols}, strip_depth(c), c.y + k * kWidth);
       continue;
     }
     for (std::int64_t j = 0; j < c.cols; j += kPiece) {
@@ -59,7 +63,8 @@ void pack_rows_of(const StripCopy& c) {
       for (std::int64_t i = 0; i < rows; ++i) {
         read_row(advance(c.x, c.element, (k + i) * c.pitch + j), c.element, buffer + i * kPitch, cols);
       }
-      pack_some_rows<kWidth>({buffer, kPitch, rows, cols}, c.depth, c.y + j * c.depth + k * kWidth);
+      pack_some_rows<kWidth>({buffer, kPitch, rows, cols}, strip_depth(c),
+                             c.y + j * strip_depth(c) + k * kWidth);
     }
   }
 }
@@ -75,7 +80,7 @@ void pack_columns_of(const StripCopy& c) {
     for (std::int64_t k = 0; k < c.depth; k += kRun) {
       const std::int64_t run = c.depth - k < kRun ? c.depth - k : kRun;
       const bool direct = kGroup == kWidth && cols == kWidth;
-      float* const y = c.y + j * c.depth + k * kWidth;
+      float* const y = c.y + j * strip_depth(c) + k * kWidth;
       cast_numerics.read_transposed({.x = advance(c.x, c.element, j * c.pitch + k),
                                      .element = c.element,
                                      .x_pitch = c.pitch,
@@ -83,7 +88,7 @@ void pack_columns_of(const StripCopy& c) {
                                      .cols = run,
                                      .y = direct ? y : group,
                                      .y_pitch = kGroup});
-      if (!direct) pack_some_rows<kWidth>({group, kGroup, run, cols}, c.depth, y);
+      if (!direct) pack_some_rows<kWidth>({group, kGroup, run, cols}, strip_depth(c), y);
     }
   }
 }

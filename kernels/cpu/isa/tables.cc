@@ -19,6 +19,7 @@ const Numerics numerics{
     .batch_norm = &batch_norm_numerics,
     .pool = &pool_numerics,
     .winograd = &winograd_numerics,
+    .lstm = &lstm_numerics,
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -10,7 +10,8 @@ enum class Element : std::uint8_t;
 
 /// A matrix [depth, cols] in strips of `width` columns. Element (k, j) is at y[j / width * depth * width + k
 /// * width + j % width]. A last strip that is wider than the matrix is filled with zeros. The copy takes
-/// ceil(cols / width) * width * depth floats.
+/// ceil(cols / width) * width * depth floats. For some rows of a deeper matrix, strip_depth is the depth of
+/// that matrix, and takes the place of `depth` above.
 struct StripCopy {
   const void* x;
   Element element;
@@ -18,6 +19,7 @@ struct StripCopy {
   bool transposed;     // x is [cols, depth]
   std::int64_t depth, cols;
   float* y;
+  std::int64_t strip_depth = 0;  // 0: depth
 };
 
 /// c = a b, or c += a b. Each element's sum over depth is one chain of multiply-adds, in order.

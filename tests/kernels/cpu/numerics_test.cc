@@ -30,11 +30,11 @@ Floats random(std::int64_t n, float factor = 1.0f) {
 /// The results of one table for fixed inputs.
 struct Results {
   Floats gelu, gelu_bwd, swiglu, swiglu_bwd, dropout, norms, y, statistics, dx, dgamma, logits, losses, adamw,
-      lion, sgd, out, dqkv;
+      lion, sgd, out, dqkv, lstm, dgates;
 
   std::vector<const Floats*> all() const {
-    return {&gelu,   &gelu_bwd, &swiglu, &swiglu_bwd, &dropout, &norms, &y,   &statistics, &dx,
-            &dgamma, &logits,   &losses, &adamw,      &lion,    &sgd,   &out, &dqkv};
+    return {&gelu,   &gelu_bwd, &swiglu, &swiglu_bwd, &dropout, &norms, &y,    &statistics, &dx,    &dgamma,
+            &logits, &losses,   &adamw,  &lion,       &sgd,     &out,   &dqkv, &lstm,       &dgates};
   }
 };
 
@@ -175,8 +175,32 @@ void run_attention(const Numerics& n, Results& r) {
                         .scratch = bwd_scratch.data()});
 }
 
+void run_lstm(const Numerics& n, Results& r) {
+  const Floats x = random(4 * kCols, 4.0f), bias = random(4 * kCols + 1), c = random(kCols, 2.0f);
+  r.lstm.resize(6 * kCols);  // gates, c, h
+  float *const gates = r.lstm.data(), *const cells = gates + 4 * kCols, *const h = cells + kCols;
+  n.lstm->fwd({.x = {x.data(), kCols},
+               .product = {bias.data() + 1, kCols},
+               .bias = {bias.data(), kCols},
+               .c_before = c.data(),
+               .gates = {gates, kCols},
+               .c = cells,
+               .h = h,
+               .units = kCols});
+  r.dgates = random(5 * kCols);  // of gates, then of cells
+  n.lstm->bwd({.gates = {gates, kCols},
+               .c = cells,
+               .c_before = c.data(),
+               .dh = x.data(),
+               .dh_next = bias.data(),
+               .dc = r.dgates.data() + 4 * kCols,
+               .dgates = {r.dgates.data(), kCols},
+               .units = kCols});
+}
+
 Results run(const Numerics& n) {
   Results r;
+  run_lstm(n, r);
   run_elementwise(n, r);
   run_rows(n, r);
   run_optimizers(n, r);
@@ -352,6 +376,38 @@ TEST(NumericsTest, GeluIsTheSameInVectorsAndAlone) {
       slope.resize(static_cast<std::size_t>(cols));
       EXPECT_EQ(bits(slope_of_part), bits(slope)) << (*n)->isa << " " << cols;
     }
+  }
+}
+
+// The units of a piece depend on the number of threads.
+TEST(NumericsTest, LstmCellsAreTheSameInVectorsAndAlone) {
+  for (const Numerics* const* n = supported_numerics(); *n != nullptr; ++n) {
+    Results all, alone;
+    run_lstm(**n, all);
+    alone.lstm.resize(all.lstm.size());
+    const Floats x = random(4 * kCols, 4.0f), bias = random(4 * kCols + 1), c = random(kCols, 2.0f);
+    alone.dgates = random(5 * kCols);
+    for (std::int64_t u = 0; u < kCols; ++u) {
+      float* const gates = alone.lstm.data() + u;
+      (*n)->lstm->fwd({.x = {x.data() + u, kCols},
+                       .product = {bias.data() + 1 + u, kCols},
+                       .bias = {bias.data() + u, kCols},
+                       .c_before = c.data() + u,
+                       .gates = {gates, kCols},
+                       .c = gates + 4 * kCols,
+                       .h = gates + 5 * kCols,
+                       .units = 1});
+      (*n)->lstm->bwd({.gates = {gates, kCols},
+                       .c = gates + 4 * kCols,
+                       .c_before = c.data() + u,
+                       .dh = x.data() + u,
+                       .dh_next = bias.data() + u,
+                       .dc = alone.dgates.data() + 4 * kCols + u,
+                       .dgates = {alone.dgates.data() + u, kCols},
+                       .units = 1});
+    }
+    EXPECT_EQ(bits(all.lstm), bits(alone.lstm)) << (*n)->isa;
+    EXPECT_EQ(bits(all.dgates), bits(alone.dgates)) << (*n)->isa;
   }
 }
 
