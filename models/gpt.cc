@@ -38,13 +38,14 @@ BlockList build_gpt(const GptConfig& config) {
   constexpr float kStddev = 0.02f;
   const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
   BlockList blocks;
-  blocks.push_back(std::make_unique<TokenEmbedding>(TokenEmbeddingConfig{.vocab = config.vocab,
-                                                                         .hidden = config.hidden,
-                                                                         .positions = config.seq_len,
-                                                                         .dropout = config.dropout,
-                                                                         .chunks = cut,
-                                                                         .layer_chunks = config.tensor_chunks,
-                                                                         .init_stddev = kStddev}));
+  blocks.push_back(
+      std::make_unique<TokenEmbedding>(TokenEmbeddingConfig{.vocab = config.vocab,
+                                                            .hidden = config.hidden,
+                                                            .positions = config.seq_len,
+                                                            .dropout = config.dropout,
+                                                            .chunks = cut,
+                                                            .layer_chunks = config.tensor_chunks,
+                                                            .init = Initializer::normal(kStddev)}));
   const TransformerBlockConfig layer{
       .hidden = config.hidden,
       .heads = config.heads,

@@ -60,11 +60,12 @@ BlockList build_llama(const LlamaConfig& config) {
   constexpr float kStddev = 0.02f;
   const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
   BlockList blocks;
-  blocks.push_back(std::make_unique<TokenEmbedding>(TokenEmbeddingConfig{.vocab = config.vocab,
-                                                                         .hidden = config.hidden,
-                                                                         .chunks = cut,
-                                                                         .layer_chunks = config.tensor_chunks,
-                                                                         .init_stddev = kStddev}));
+  blocks.push_back(
+      std::make_unique<TokenEmbedding>(TokenEmbeddingConfig{.vocab = config.vocab,
+                                                            .hidden = config.hidden,
+                                                            .chunks = cut,
+                                                            .layer_chunks = config.tensor_chunks,
+                                                            .init = Initializer::normal(kStddev)}));
   const LlamaBlockConfig layer{
       .hidden = config.hidden,
       .heads = config.heads,

@@ -7,11 +7,10 @@
 namespace trireme {
 
 TokenEmbedding::TokenEmbedding(const TokenEmbeddingConfig& config)
-    : Block("embedding"), dropout_(config.dropout) {
-  const Initializer init = Initializer::normal(config.init_stddev);
+    : Block(config.name), dropout_(config.dropout) {
   for (int i = 0; i < config.chunks; ++i) {
     tokens_.push_back(
-        declare(slice_of({.name = "tokens", .shape = {config.vocab, config.hidden}, .init = init},
+        declare(slice_of({.name = config.table, .shape = {config.vocab, config.hidden}, .init = config.init},
                          slice_of_chunk(i, config.chunks, CutDim::kRows))));
   }
   using enum TensorCall;
@@ -22,7 +21,8 @@ TokenEmbedding::TokenEmbedding(const TokenEmbeddingConfig& config)
     declare_sequence_calls({.forward = {}, .backward = {kGatherRows}});
   }
   if (config.positions == 0) return;
-  positions_ = declare({.name = "positions", .shape = {config.positions, config.hidden}, .init = init});
+  positions_ =
+      declare({.name = "positions", .shape = {config.positions, config.hidden}, .init = config.init});
 }
 
 Activations TokenEmbedding::forward(Context& ctx, const Activations&, const Batch& batch) const {

@@ -1,6 +1,7 @@
 // Token embedding, with or without learned positions, and dropout.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "runtime/block.h"
@@ -8,12 +9,13 @@
 namespace trireme {
 
 struct TokenEmbeddingConfig {
+  std::string name = "embedding", table = "tokens";  // of the block and of its table
   std::int64_t vocab = 1, hidden = 1;
   std::int64_t positions = 0;  // rows of the position table; 0: none
   float dropout = 0.0f;
   int chunks = 1;        // chunks of the table's rows; divides vocab: see [Note: tensor chunks]
   int layer_chunks = 1;  // chunks of the following blocks
-  float init_stddev = 0.02f;
+  Initializer init = Initializer::normal(0.02f);
 };
 
 class TokenEmbedding final : public Block {

@@ -25,14 +25,20 @@ const KeyValueCache::Layer& KeyValueCache::next_layer(const Context& ctx, std::i
   return layer;
 }
 
+KeyValueCache::State& KeyValueCache::next_state() {
+  if (next_state_ == states_.size()) states_.emplace_back();
+  return states_[next_state_++];
+}
+
 void KeyValueCache::finish_forward(std::int64_t num_tokens) {
   length_ += num_tokens;
-  next_ = 0;
+  next_ = next_state_ = 0;
 }
 
 void KeyValueCache::clear() {
   length_ = 0;
-  next_ = 0;
+  next_ = next_state_ = 0;
+  states_.clear();
 }
 
 }  // namespace trireme

@@ -1,9 +1,11 @@
-// Caches keys and values of earlier tokens, so that the next token needs only one row per layer.
+// Caches keys and values of earlier tokens, or the state of recurrent layers, so that the next token needs
+// only one row per layer.
 //
 // [Note: decoding] With Context::cache set, a forward receives only the tokens after the cached ones.
 // Embedding and rope count positions from length(). Attention reads the cached keys and values and appends
-// the new ones. The order of attention calls within a forward identifies the layer. Logits may differ in
-// their last bits from a forward over all tokens, because sums run in another order.
+// the new ones. A recurrent layer starts from the cached state and replaces it. The order of calls within a
+// forward identifies the layer. Logits may differ in their last bits from a forward over all tokens, because
+// sums run in another order.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +22,11 @@ class KeyValueCache {
   struct Layer {
     Tensor keys, values;  // [B, num_kv_heads, capacity, head_dim]
   };
+  struct State {
+    Tensor h, c;  // [B, H], of an LSTM layer after the cached tokens; undefined: zeros
+  };
 
-  /// Holds `batch` sequences of at most `capacity` tokens.
+  /// Holds `batch` sequences of at most `capacity` tokens. Recurrent states have no capacity.
   KeyValueCache(std::int64_t batch, std::int64_t capacity) : batch_(batch), capacity_(capacity) {}
 
   /// Cached tokens of each sequence.
@@ -32,6 +37,8 @@ class KeyValueCache {
   /// `batch` sequences with `num_tokens` more tokens do not fit.
   const Layer& next_layer(const Context& ctx, std::int64_t batch, std::int64_t num_tokens,
                           std::int64_t num_kv_heads, std::int64_t head_dim, DType dtype);
+  /// The state of the next recurrent layer in order, which the layer replaces.
+  State& next_state();
   /// Call after a forward over `num_tokens` tokens per sequence.
   void finish_forward(std::int64_t num_tokens);
   /// Removes all tokens.
@@ -40,8 +47,9 @@ class KeyValueCache {
  private:
   std::int64_t batch_, capacity_;
   std::int64_t length_ = 0;
-  std::size_t next_ = 0;
+  std::size_t next_ = 0, next_state_ = 0;
   std::vector<Layer> layers_;
+  std::vector<State> states_;
 };
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -92,7 +93,8 @@ class Sampler {
   Sampler(Engine& engine, const Tokenizer& tokenizer, const ModelSection& model,
           const SampleArguments& arguments)
       : engine_(engine), tokenizer_(tokenizer), arguments_(arguments), sampling_(arguments.sampling) {
-    sampling_.context = model.seq_len;
+    sampling_.context =
+        family_of(model).is_recurrent ? std::numeric_limits<std::int64_t>::max() : model.seq_len;
     sampling_.vocab = model.vocab;
     sampling_.choices = std::min(model.vocab, tokenizer.vocab_size());
   }
@@ -202,8 +204,9 @@ void add_sample_command(CLI::App& app, Command& chosen) {
       ->take_all()
       ->check(not_empty());
   command->add_flag("--stop-at-document", arguments->stops_at_document, "End at the end of a document");
-  command->add_flag("!--no-cache", sampling.cache,
-                    "Compute every token from the whole context, without cached keys and values");
+  command->add_flag(
+      "!--no-cache", sampling.cache,
+      "Compute every token from the whole context, without cached keys and values, or an LSTM's state");
   command->add_flag("--ema", arguments->ema,
                     "Use the averages of a run with train.ema instead of the parameters");
   command->add_option("--threads", arguments->threads, "Host threads (default: 0, the cores it may use)")

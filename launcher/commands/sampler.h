@@ -12,14 +12,14 @@ namespace trireme {
 
 struct SamplingOptions {
   std::int64_t num_tokens = 0;  // to generate
-  std::int64_t context = 0;     // of the model: the number of last tokens it sees
+  std::int64_t context = 0;     // of the model: the number of last tokens it sees; recurrent: the maximum
   std::int64_t vocab = 0;       // of the model
   std::int64_t choices = 0;     // number of valid tokens, if the vocabulary is padded; 0: all
   double temperature = 1.0;     // 0: always the most likely token
   std::int64_t top_k = 0;       // choose among the k most likely; 0: all
   double top_p = 1.0;           // among these, the smallest set with at least this probability
   std::uint64_t seed = 0;
-  bool cache = true;  // use a KV cache; false: recompute the whole context for every token
+  bool cache = true;  // keep keys and values, or states; false: recompute the context for every token
 };
 
 /// Chooses a token from logits [vocab]: softmax(logits / temperature) over the top k, restricted to the most

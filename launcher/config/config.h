@@ -35,6 +35,7 @@ struct ModelSection {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t ffn = 0;
+  std::int64_t embedding_size = 0;
   std::int64_t vocab = 0;
   std::int64_t seq_len = 0;
   // Vision transformers only:

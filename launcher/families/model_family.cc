@@ -6,11 +6,12 @@
 
 namespace trireme {
 
-extern const ModelFamily kBertFamily, kCctFamily, kGptFamily, kLlamaFamily, kResNetFamily, kVitFamily;
+extern const ModelFamily kBertFamily, kCctFamily, kGptFamily, kLlamaFamily, kLstmFamily, kResNetFamily,
+    kVitFamily;
 
 std::span<const ModelFamily* const> model_families() {
-  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily,    &kLlamaFamily, &kBertFamily,
-                                                     &kResNetFamily, &kVitFamily,   &kCctFamily};
+  static constexpr const ModelFamily* kFamilies[] = {
+      &kGptFamily, &kLlamaFamily, &kBertFamily, &kLstmFamily, &kResNetFamily, &kVitFamily, &kCctFamily};
   return kFamilies;
 }
 

@@ -16,6 +16,8 @@
 
 namespace trireme {
 
+class SafetensorsReader;
+
 /// A family in the format of Hugging Face transformers.
 struct HfFormat {
   std::span<const std::string_view> model_types;                // in config.json; the first is written
@@ -35,12 +37,17 @@ struct ModelFamily {
   std::string_view class_head = {};          // prefix of the tensors that model.new_head initialises
   std::string_view class_layer = {};         // prefix of the tensors whose rows are the classes
   bool writes_text = false;                  // supports `trireme sample`
+  bool is_recurrent = false;                 // a state replaces the context: a text has no maximum length
+  std::string_view tensor_obstacle = {};     // the reason why tensor ranks cannot share the layers
   void (*check)(const ModelSection& model);  // throws Error(kInvalidInput) for invalid keys
   void (*fill_in)(JobConfig& config);        // fills in values that follow from the model's name and the data
   BlockList (*build)(const ModelSection& model);      // `model` must be filled in
   std::string (*describe)(const JobConfig& config);   // its shape: "12 layers, 768 wide, ..."
   std::string (*variant)(const ModelSection& model);  // further settings that block times depend on
   const HfFormat* hf = nullptr;                       // null: not supported
+  /// Throws Error(kInvalidInput) for weights of another program whose model differs in a setting that names
+  /// the difference better than a tensor's shape; null: no such setting.
+  void (*check_weights)(const ModelSection& model, const SafetensorsReader& file) = nullptr;
 };
 
 std::span<const ModelFamily* const> model_families();

@@ -31,10 +31,11 @@ void check_tensor_ranks(const JobConfig& config) {
   const ModelSection& model = config.model;
   const std::int64_t ranks = config.parallel.layout.tensor;
   if (ranks == 1) return;
+  const ModelFamily& family = family_of(model);
   TRIREME_CHECK(
-      std::ranges::count(family_of(model).keys, "tensor_chunks") > 0,
-      "parallel.tensor = {}: a {} cannot be cut into tensor chunks; take data ranks, ZeRO or stages", ranks,
-      model.name);
+      std::ranges::count(family.keys, "tensor_chunks") > 0,
+      "parallel.tensor = {}: a {} cannot be cut into tensor chunks{}{}; take data ranks, ZeRO or stages",
+      ranks, model.name, family.tensor_obstacle.empty() ? "" : ": ", family.tensor_obstacle);
   TRIREME_CHECK(
       model.tensor_chunks > 1,
       "parallel.tensor = {}: the model has one tensor chunk, and nothing that ranks could share; set "

@@ -50,7 +50,7 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
   using D = DataSection;
   SectionKeys<D>(keys, "data", &JobConfig::data)
       .add("kind", &D::kind,
-           "`tokens`: shards written by `trireme data text`, for GPTs, Llamas and BERTs. `documents`: "
+           "`tokens`: shards written by `trireme data text`, for GPTs, Llamas, BERTs and LSTMs. `documents`: "
            "separate texts, written by `trireme data documents`, for BERTs. `images`: labelled images, for "
            "ResNets, ViTs and CCTs. `synthetic`: random tokens or images, to measure speed.")
       .add("train", &D::train, any(),

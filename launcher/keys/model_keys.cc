@@ -31,9 +31,11 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("init_from", &M::init_from, any(),
            "Source of the initial parameters and running statistics: a checkpoint; the output folder of a "
            "run; a safetensors file in fp32 with this model's names and shapes (ResNets and ViTs: "
-           "torchvision's); or, for GPTs, Llamas, BERTs and ViTs, a folder of Hugging Face's transformers in "
-           "fp32, fp16 or bf16, in one file or several shards. Empty: initialized from `train.seed`. A run "
-           "that resumes from a checkpoint does not read it.")
+           "torchvision's; LSTMs: `encoder`, `rnn` and `decoder` as in PyTorch's word_language_model); or, "
+           "for "
+           "GPTs, Llamas, BERTs and ViTs, a folder of Hugging Face's transformers in fp32, fp16 or bf16, in "
+           "one file or several shards. Empty: initialized from `train.seed`. A run that resumes from a "
+           "checkpoint does not read it.")
       .add("new_head", &M::new_head, any(),
            "Initialize the classification layer from `train.seed` although `init_from` has one, to fine-tune "
            "for other classes. Needs `init_from`. For images, and for documents with `task` = classify. If "
@@ -49,10 +51,12 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "Share of a label that is spread over all classes in training.")
       .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
            "Published shape. `gpt`: 124m to 13b (GPT-2 and GPT-3). `llama`: 15m (for CPUs), 1b and 3b (3.2), "
-           "8b (3.1). `bert`: tiny, base, large. `vit`: ti, s, b, l, h. `cct`: layers/kernelxconvs. The keys "
-           "below override parts of it. Empty: the keys below define the shape.")
-      .add("layers", &M::layers, count_from(0), "Transformer blocks. 0: taken from `size`.")
-      .add("hidden", &M::hidden, count_from(0), "Width of the residual stream. 0: taken from `size`.")
+           "8b (3.1). `bert`: tiny, base, large. `lstm`: ptb-medium, ptb-large (Zaremba et al. 2014), char. "
+           "`vit`: ti, s, b, l, h. `cct`: layers/kernelxconvs. The keys below override parts of it. Empty: "
+           "the keys below define the shape.")
+      .add("layers", &M::layers, count_from(0), "Transformer blocks or LSTM layers. 0: taken from `size`.")
+      .add("hidden", &M::hidden, count_from(0),
+           "Width of the residual stream, or units of an LSTM layer. 0: taken from `size`.")
       .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
       .add("kv_heads", &M::kv_heads, count_from(0),
            "Heads of keys and values; each is shared by an equal number of query heads (grouped-query "
@@ -60,10 +64,16 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("ffn", &M::ffn, count_from(0),
            "Width of the MLP. 0: taken from `size`. Without `size`: `llama` 8/3 of `hidden`, rounded up to a "
            "multiple of 64; `vit` 4 times `hidden`; `cct` `hidden`.")
+      .add("embedding_size", &M::embedding_size, count_from(0),
+           "Width of the token embedding. 0: taken from `size`; without `size`, or with `hidden`, equal to "
+           "`hidden`.")
       .add("vocab", &M::vocab, count_from(0),
            "Tokens in the vocabulary. 0: taken from `size`; without `size`, from the tokenizer of the "
            "training data, with one more for the mask in `bert`.")
-      .add("seq_len", &M::seq_len, count_from(0), "Context in tokens. 0: taken from `size`.")
+      .add(
+          "seq_len", &M::seq_len, count_from(0),
+          "Context in tokens; for `lstm` the tokens of a training sample, which starts from a zero state. 0: "
+          "taken from `size`.")
       .add("image_size", &M::image_size, from_to(0, 4096),
            "Side in pixels of the images that positions are learned for. 0: `data.image_size`. If both are "
            "set, they must be equal.")
@@ -104,7 +114,7 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "`train.micro_batch`, and cannot change during a training.")
       .add_boolean_or_auto("tied", &M::tied,
                            "The output layer shares the token embedding. `auto`: as published; without "
-                           "`size`, true for `gpt` and false for `llama`.")
+                           "`size`, true for `gpt` and false for `llama` and `lstm`.")
       .add("bias", &M::bias, only(true, "GPTs always have them, Llamas never"),
            "Linear layers and norms have biases.");
   for (ConfigKey& key : keys) {

@@ -103,6 +103,8 @@ InitialWeights open_file(const ModelSection& model, const std::filesystem::path&
       "{} has low-rank adapters, but the job has none: set train.lora as in the run that wrote them, or "
       "use the merged model of `trireme export RUN --out FILE`",
       weights->place());
+  const auto check_weights = family_of(model).check_weights;
+  if (origin == FileOrigin::kElsewhere && check_weights != nullptr) check_weights(model, weights->file());
   InitialWeights initial{.source = nullptr, .class_names = names_in(weights->file()), .notes = {}};
   initial.source = has_adapters ? std::move(weights) : with_new_adapters(model, std::move(weights));
   return initial;

@@ -72,6 +72,15 @@ def draw_llama(numbers):
     return model, data, section
 
 
+def draw_lstm(numbers):
+    model, data, section = draw_gpt(numbers)
+    model = {**model, "name": "lstm", "hidden": numbers.randint(1, 40)}
+    if not model["tied"]:
+        model["embedding_size"] = numbers.randint(1, 24)
+    del model["heads"]
+    return model, data, section
+
+
 def draw_bert(numbers):
     model, data, section = draw_gpt(numbers)
     model = {**model, "name": "bert", "vocab": max(model["vocab"], 3)}
@@ -180,7 +189,9 @@ def draw_precision(numbers, model_name):
     of_llama = {"linear": ["fp32", "tf32"], "attention": ["fp32", "tf32"], "embedding": ["fp32"], "rms_norm": ["fp32"],
                 "rope": ["fp32"], "swiglu": ["fp32"], "softmax_cross_entropy": ["fp32"]}
     of_images = {**of_gpt, "conv2d": ["fp32"], "relu": ["fp32"], "pool": ["fp32"]}
-    known = {"gpt": of_gpt, "bert": of_gpt, "llama": of_llama, "vit": of_images,
+    of_lstm = {"lstm": ["fp32", "tf32"], "linear": ["fp32", "tf32"], "embedding": ["fp32"], "dropout": ["fp32"],
+               "softmax_cross_entropy": ["fp32"]}
+    known = {"gpt": of_gpt, "bert": of_gpt, "llama": of_llama, "lstm": of_lstm, "vit": of_images,
              "cct": of_images}.get(model_name, of_resnet)
     if numbers.random() < 0.5:
         section["ops"] = {op: numbers.choice(known[op])
@@ -194,10 +205,13 @@ def draw_frozen_parameters(numbers, job):
     choice = often(numbers, {"all trained": 6, "lora": 2, "freeze": 2})
     if choice == "lora" and "layers" in model and "tensor_chunks" not in model:
         targets = numbers.choice([["*"], ["attention.*"], ["mlp.*"]])
+        if model["name"] == "lstm":
+            targets = numbers.choice([["*"], ["weight_ih_l0"]])
         job["train.lora"] = {"targets": targets, "rank": 1, "alpha": numbers.choice([1.0, 4.0])}
     elif choice == "freeze":
         patterns = {"gpt": ["embedding*", "*bias", "blocks.0.*"], "bert": ["embedding*", "*bias", "blocks.0.*"],
-                    "llama": ["embedding*", "blocks.0.*"]}.get(model["name"], ["*bias"])
+                    "llama": ["embedding*", "blocks.0.*"],
+                    "lstm": ["encoder*", "*bias*", "rnn.*_l0"]}.get(model["name"], ["*bias"])
         job["train"]["freeze"] = numbers.sample(patterns, numbers.randint(1, min(2, len(patterns))))
 
 
@@ -311,10 +325,10 @@ def draw(seed, number):
     numbers = random.Random(f"{seed}/{number}")
     family = numbers.random()
     has_tokens = family < 0.70
-    draw_model = (draw_gpt if family < 0.34 else draw_llama if family < 0.50 else draw_bert if has_tokens
+    draw_model = (draw_lstm if family < 0.10 else draw_gpt if family < 0.34 else draw_llama if family < 0.50 else draw_bert if has_tokens
                   else draw_resnet if family < 0.84 else draw_image_transformer)
     model, data, data_section = draw_model(numbers)
-    if "layers" in model:
+    if "heads" in model:
         cut_into_chunks(numbers, model)
     train = draw_train(numbers)
     if not has_tokens:

@@ -3,7 +3,7 @@
 
     torch_python.sh gpt_parity.py --trace PATH/gpt_trace --case adamw
 
-Runs the trace, then the same GPT-2, Llama or BERT from the same weights and batches: losses, gradients, gradient norms, learning
+Runs the trace, then the same GPT-2, Llama, BERT or LSTM from the same weights and batches: losses, gradients, gradient norms, learning
 rates and the trained parameters must agree. Needs torch and numpy alone. Exit code 1 when a figure is out of bounds.
 """
 
@@ -32,6 +32,9 @@ GRAD_NORM_OF_ANY_STEP = 1e-4
 # a step.
 TRAINED_PARAMETERS = 1e-4
 LEARNING_RATE = 1e-12
+# An LSTM has short sums.
+LSTM_LOGITS = 1e-6
+LSTM_LOSS_OF_STEP_10 = 1e-5
 # The distance of a bf16 loss curve from the fp32 curve varies between seeds by a factor of two. So each seed's ratio
 # to PyTorch's autocast is tested. If both were equally close to fp32, either sign of a seed's log ratio would be
 # equally likely. At least this share of all choices of signs must reach the observed sum (an exact permutation test).
@@ -177,8 +180,25 @@ class Bert(Gpt):
         return F.linear(x, table, self.weights["head.bias"])
 
 
+class Lstm(Gpt):
+    """An embedding, nn.LSTM and a linear layer over a dictionary of parameters, in the names of their state_dict()."""
+
+    def __init__(self, config, weights):
+        super().__init__(config, weights)
+        inputs = weights["encoder.weight"].shape[1]
+        self.rnn = torch.nn.LSTM(inputs, config["hidden"], config["layers"], batch_first=True)
+        prefix = "rnn."
+        self.rnn.load_state_dict({n[len(prefix):]: w for n, w in weights.items() if n.startswith(prefix)}, strict=True)
+        self.weights |= {prefix + name: parameter for name, parameter in self.rnn.named_parameters()}
+
+    def logits(self, tokens):
+        states, _ = self.rnn(F.embedding(tokens, self.weights["encoder.weight"]))
+        head = "encoder.weight" if self.config["tied"] else "decoder.weight"
+        return F.linear(states, self.weights[head], self.weights["decoder.bias"])
+
+
 def build(config, weights):
-    family = Bert if config["bert"] else Llama if config["llama"] else Gpt
+    family = Bert if config["bert"] else Llama if config["llama"] else Lstm if config["lstm"] else Gpt
     return family(config, weights)
 
 
@@ -251,7 +271,12 @@ def compare(config, tensors):
     initial = {n[len("initial."):]: t for n, t in tensors.items() if n.startswith("initial.")}
     model = build(config, initial)
     report = Report()
-    report.require(("head.weight" in initial) != config["tied"], "a head of its own must be there when it is not tied")
+    head = "decoder.weight" if config["lstm"] else "head.weight"
+    report.require((head in initial) != config["tied"], "a head of its own must be there when it is not tied")
+    if config["lstm"]:
+        with torch.no_grad():
+            logits = model.logits(tensors["inputs"][0][:config["micro_batch"]].long())
+        report.check("logits before step 1", relative(tensors["logits"], logits), LSTM_LOGITS)
     documents = [tensors[n] for n in ("key_bounds", "positions", "types")] if "types" in tensors else None
     steps = list(train(config, model, tensors["inputs"], tensors["targets"], documents=documents))
     ours = config["steps"]
@@ -264,6 +289,8 @@ def compare(config, tensors):
                    for i, key in enumerate(("lr", "loss", "grad_norm"))]
     report.check("learning rate, largest", max(differences[0]), LEARNING_RATE)
     report.check(f"loss of step 1 ({steps[0][1]:.6f})", differences[1][0], LOSS_OF_STEP_1)
+    if config["lstm"]:
+        report.check("loss of steps 1 to 10, largest", max(differences[1][:10]), LSTM_LOSS_OF_STEP_10)
     report.check("loss of any step, largest", max(differences[1]), LOSS_OF_STEP_20)
     report.check(f"loss of step 20 ({steps[-1][1]:.6f})", differences[1][-1], LOSS_OF_STEP_20)
     report.check(f"gradient norm of step 1 ({steps[0][2]:.6f})", differences[2][0], GRAD_NORM_OF_STEP_1)

@@ -1,12 +1,15 @@
-// Trains a small GPT, Llama or BERT for 20 or 50 steps and records everything that another framework needs to
-// repeat the training.
+// Trains a small GPT, Llama, BERT or LSTM for 20 to 300 steps and records everything that another framework
+// needs to repeat the training.
 //
 //   gpt_trace CASE FOLDER [SEED [RANKS ZERO]]     RANKS are threads, ZERO a stage; default: one rank
 //
+// The cases lstm_text and lstm_short_text read the tokens of FOLDER/train.bin.
+//
 // FOLDER/CASE.safetensors holds "initial.<parameter>", "gradient.<parameter>" (step 1, before clipping),
-// "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32, and for rows of documents also
-// "key_bounds", "positions" and "types". FOLDER/CASE.json holds the configuration and the learning rate, loss
-// and gradient norm of every step. gpt_parity.py reads both.
+// "final.<parameter>", "inputs" and "targets" [steps, samples, T] int32, for rows of documents also
+// "key_bounds", "positions" and "types", and for LSTMs "logits" of the first micro-batch before step 1.
+// FOLDER/CASE.json holds the configuration and the learning rate, loss and gradient norm of every step.
+// gpt_parity.py reads both.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,13 +18,9 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "models/bert.h"
-#include "models/gpt.h"
-#include "models/llama.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/engine.h"
 #include "runtime/base/error.h"
@@ -29,118 +28,15 @@
 #include "runtime/data/document_dataset.h"
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
+#include "runtime/data/token_dataset.h"
 #include "runtime/optim/lr_schedule.h"
+#include "tests/parity/trace_cases.h"
 #include "tests/support/sample_documents.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tiny_gpt.h"
 
 namespace trireme {
 namespace {
-
-enum class Rows { kFull, kPadded, kPacked };
-
-struct Case {
-  GptConfig model;
-  std::optional<LlamaConfig> llama;  // trained instead of a GPT, with the sizes of `model`
-  std::optional<BertConfig> bert;    // likewise, on masked tokens, or on labels if it has classes
-  Rows rows = Rows::kFull;           // rows of BERT's tokens
-  Precision precision;
-  std::int64_t steps = 20;
-  std::uint64_t seed = 11;
-  std::int64_t micro_batch = 4;
-  std::int64_t accumulation = 2;  // micro-batches per step, over all ranks
-  int ranks = 1, zero = 0;
-  OptimizerConfig optimizer;
-  double peak_lr = 3e-3;
-  float grad_clip = 1.0f;
-  int ignore_every = 0;  // ignores every n-th target; 0: none
-};
-
-Case find_case(const std::string& name) {
-  const GptConfig small{.layers = 3, .hidden = 64, .heads = 4, .vocab = 257, .seq_len = 32};
-  // Sizes that are not multiples of a kernel's tile: heads of 7, rows of 3 x 21.
-  const GptConfig odd{.layers = 2, .hidden = 42, .heads = 6, .vocab = 101, .seq_len = 21};
-  const GptConfig in_chunks{
-      .layers = 3, .hidden = 64, .heads = 8, .vocab = 264, .seq_len = 32, .tensor_chunks = 8};
-  const OptimizerConfig adamw{.weight_decay = 0.1f, .beta2 = 0.99f};
-  const OptimizerConfig sgd{
-      .kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.1f, .momentum = 0.9f, .nesterov = false};
-  const Precision bf16(PrecisionMode::kBf16);
-  // With a context of 12, some pairs are kept, some are slowed, and some are in between.
-  const ops::RopeScaling kStretched{.factor = 4.0, .original_context = 12};
-  const std::map<std::string, Case> cases{
-      {"adamw", {.model = small, .optimizer = adamw}},
-      {"odd_sizes",
-       {.model = odd, .micro_batch = 3, .accumulation = 3, .optimizer = adamw, .ignore_every = 5}},
-      {"untied_head", {.model = small, .optimizer = adamw}},
-      {"bf16_autocast", {.model = small, .precision = bf16, .steps = 50, .optimizer = adamw}},
-      {"llama", {.model = small, .llama = LlamaConfig{.kv_heads = 2, .ffn = 176}, .optimizer = adamw}},
-      {"llama_scaled_rope",
-       {.model = {.layers = 2, .hidden = 42, .heads = 3, .vocab = 101, .seq_len = 21},
-        .llama = LlamaConfig{.kv_heads = 1, .ffn = 75, .rope_theta = 50.0, .rope_scaling = kStretched},
-        .micro_batch = 3,
-        .accumulation = 3,
-        .optimizer = adamw,
-        .grad_clip = 0.5f,
-        .ignore_every = 5}},
-      {"tensor_chunks", {.model = in_chunks, .optimizer = adamw}},
-      {"llama_chunks",
-       {.model = small,
-        .llama = LlamaConfig{.kv_heads = 2, .ffn = 176, .tensor_chunks = 2},
-        .optimizer = adamw}},
-      {"bert", {.model = small, .bert = BertConfig{}, .optimizer = adamw}},
-      {"bert_padded",
-       {.model = odd, .bert = BertConfig{}, .rows = Rows::kPadded, .micro_batch = 3, .optimizer = adamw}},
-      {"bert_packed", {.model = small, .bert = BertConfig{}, .rows = Rows::kPacked, .optimizer = adamw}},
-      {"bert_classes",
-       {.model = small,
-        .bert = BertConfig{.classes = 3},
-        .rows = Rows::kPadded,
-        .optimizer = adamw,
-        .grad_clip = 0.3f}},
-      {"bert_packed_classes",
-       {.model = odd,
-        .bert = BertConfig{.classes = 3},
-        .rows = Rows::kPacked,
-        .optimizer = adamw,
-        .grad_clip = 0.3f}},
-      {"bert_chunks",
-       {.model = small, .bert = BertConfig{.tensor_chunks = 4}, .rows = Rows::kPacked, .optimizer = adamw}},
-      {"sgd_momentum", {.model = small, .optimizer = sgd, .peak_lr = 0.1}},
-  };
-  const auto found = cases.find(name);
-  TRIREME_CHECK(
-      found != cases.end(),
-      "there is no case '{}': use adamw, odd_sizes, untied_head, sgd_momentum, bf16_autocast, llama, "
-      "llama_scaled_rope, llama_chunks, tensor_chunks, bert, bert_padded, bert_packed, bert_classes, "
-      "bert_packed_classes or bert_chunks",
-      name);
-  Case result = found->second;
-  result.model.tied = name != "untied_head" && name != "llama" && name != "llama_chunks";
-  if (result.llama) {
-    result.llama->layers = result.model.layers;
-    result.llama->hidden = result.model.hidden;
-    result.llama->heads = result.model.heads;
-    result.llama->vocab = result.model.vocab;
-    result.llama->seq_len = result.model.seq_len;
-    result.llama->tied = result.model.tied;
-  }
-  if (result.bert) {
-    result.bert = BertConfig{.layers = result.model.layers,
-                             .hidden = result.model.hidden,
-                             .heads = result.model.heads,
-                             .vocab = result.model.vocab,
-                             .seq_len = result.model.seq_len,
-                             .classes = result.bert->classes,
-                             .tensor_chunks = result.bert->tensor_chunks};
-  }
-  return result;
-}
-
-BlockList build(const Case& c) {
-  if (c.bert) return build_bert(*c.bert);
-  return c.llama ? build_llama(*c.llama) : build_gpt(c.model);
-}
 
 // Tensors of one file, kept in memory until it is written.
 class TraceFile {
@@ -261,9 +157,17 @@ HostBatch first_samples(const Case& c, std::int64_t count) {
 }
 
 // So few samples that they repeat, and the loss decreases with any optimizer.
-Samples make_samples(const Case& c, std::int64_t count) {
+Samples make_samples(const Case& c, std::int64_t count, const std::filesystem::path& folder) {
   const std::int64_t distinct = 4 * c.micro_batch * c.accumulation;
   Samples samples{.seq_len = c.model.seq_len};
+  if (c.reads_text) {
+    const TokenDataset text({.path = folder / "train.bin",
+                             .sequence_length = c.model.seq_len,
+                             .seed = c.seed,
+                             .vocab_size = c.model.vocab});
+    samples.all = text.read_train(0, count);
+    return samples;
+  }
   for (std::int64_t first = 0; first < count; first += distinct) {
     const HostBatch some = first_samples(c, std::min(distinct, count - first));
     samples.all.inputs.insert(samples.all.inputs.end(), some.inputs.begin(), some.inputs.end());
@@ -291,6 +195,7 @@ nlohmann::json describe(const Case& c, const LrSchedule& lr) {
              {"rope_original_context", c.llama->rope_scaling.original_context}};
   }
   return {{"llama", llama},
+          {"lstm", c.lstm.has_value()},
           {"bert", c.bert.has_value()},
           {"classes", c.bert ? c.bert->classes : 0},
           {"layers", c.model.layers},
@@ -333,7 +238,7 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
                       .floor = c.peak_lr / 10,
                       .warmup_steps = 4,
                       .total_steps = c.steps};
-  const Samples samples = make_samples(c, c.steps * global_batch);
+  const Samples samples = make_samples(c, c.steps * global_batch, stem.parent_path());
   TraceFile file;
   const std::vector<std::int64_t> batch_shape{c.steps, global_batch, c.model.seq_len};
   file.add("inputs", "I32", batch_shape, samples.all.inputs);
@@ -345,6 +250,11 @@ void trace(const Case& c, const std::shared_ptr<Communicator>& comm, const std::
     file.add("types", "I32", batch_shape, documents.types);
   }
   add_parameters(file, "initial.", engine);
+  if (c.lstm) {
+    const Tensor logits = engine.infer(samples.read(0, c.micro_batch));
+    file.add("logits", "F32", {c.micro_batch, c.model.seq_len, c.model.vocab},
+             engine.context().to_host(logits));
+  }
   engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
     if (engine.steps_done() == 0) file.add("gradient.", engine, find_slot(engine, name), gradient);
   });

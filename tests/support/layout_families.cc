@@ -7,6 +7,7 @@
 #include "models/bert.h"
 #include "models/cct.h"
 #include "models/llama.h"
+#include "models/lstm.h"
 #include "models/vit.h"
 #include "runtime/base/error.h"
 #include "runtime/data/masked_tokens.h"
@@ -37,6 +38,24 @@ LayoutFamily llama(bool tied) {
                                     .seq_len = kSeqLen,
                                     .rope_theta = 100.0,
                                     .tied = tied});
+              },
+          .sample = {.input = {kSeqLen}, .target = {kSeqLen}},
+          .batches = [](std::int64_t first) { return token_source(kVocab, kSeqLen, first); },
+          .targets_of_sample = kSeqLen,
+          .steps = 4};
+}
+
+LayoutFamily lstm(bool tied) {
+  return {.name = tied ? "lstm_tied" : "lstm",
+          .build =
+              [tied] {
+                return build_lstm({.layers = 3,
+                                   .hidden = 24,
+                                   .embedding_size = tied ? 24 : 13,
+                                   .vocab = kVocab,
+                                   .seq_len = kSeqLen,
+                                   .dropout = 0.1f,
+                                   .tied = tied});
               },
           .sample = {.input = {kSeqLen}, .target = {kSeqLen}},
           .batches = [](std::int64_t first) { return token_source(kVocab, kSeqLen, first); },
@@ -153,6 +172,8 @@ std::span<const RankedLayout> tensor_layouts() {
 const std::vector<LayoutFamily>& layout_families() {
   static const std::vector<LayoutFamily> families = {llama(false),
                                                      llama(true),
+                                                     lstm(false),
+                                                     lstm(true),
                                                      bert(),
                                                      vit("vit", TokenPool::kClassToken),
                                                      vit("vit_mean", TokenPool::kMean),

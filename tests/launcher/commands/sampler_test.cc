@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "models/llama.h"
+#include "models/lstm.h"
 #include "parallel/comm/local.h"
 #include "runtime/base/error.h"
 #include "runtime/key_value_cache.h"
@@ -155,6 +156,17 @@ TEST_F(SamplerEngine, TheCacheGivesTheTokensOfWithout) {
     shape.seq_len = config_.seq_len;
     Engine llama(build_llama(shape), LocalWorld(1).communicator(0), how);
     expect_same_tokens_with_the_cache(llama, options(30, 5));
+  }
+}
+
+// An LSTM has no maximum length: its state holds the whole text.
+TEST_F(SamplerEngine, AnLstmKeepsItsState) {
+  for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kFp16, PrecisionMode::kBf16}) {
+    Engine lstm(build_lstm({.hidden = 32, .embedding_size = 9, .vocab = config_.vocab, .seq_len = 4}),
+                LocalWorld(1).communicator(0), {.seed = 3, .precision = Precision(mode)});
+    SamplingOptions endless = options(50, 5);
+    endless.context = std::numeric_limits<std::int64_t>::max();
+    expect_same_tokens_with_the_cache(lstm, endless);
   }
 }
 

@@ -68,7 +68,7 @@ TEST_F(HfExchange, GivenKeysGoBefore) {
   EXPECT_THAT(
       error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
       HasSubstr(
-          "model.dropout is for GPTs, BERTs, ViTs and CCTs and has no effect with model.name = \"llama\""));
+          "model.dropout is for GPTs, BERTs, LSTMs, ViTs and CCTs and has no effect with model.name = \"llama\""));
   EXPECT_THAT(error_message([&] { parse("from = \"" + folder_.path().string() + "\""); }),
               HasSubstr("\"\" or \"hf:FOLDER\""));
   EXPECT_THAT(error_message([&] { parse("from = \"hf:\""); }), HasSubstr("\"\" or \"hf:FOLDER\""));
