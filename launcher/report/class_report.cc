@@ -17,18 +17,18 @@ std::string share(std::int64_t part, std::int64_t whole) {
 }
 
 /// Pixels of the picture.
-struct Layout {
+struct Geometry {
   double cell, left, top, width, height;
 };
 
-Layout layout_of(const ClassReport& report) {
+Geometry geometry_of(const ClassReport& report) {
   constexpr double kMaxCell = 40, kMinCell = 5, kPlot = 640, kLetter = 7, kMargin = 24, kHeader = 40,
                    kTitle = 520;
   const auto classes = static_cast<double>(report.matrix.num_classes);
   std::size_t letters = 0;
   for (std::int64_t c = 0; c < report.matrix.num_classes; ++c)
     letters = std::max(letters, report.name(c).size());
-  Layout layout{.cell = std::clamp(kPlot / classes, kMinCell, kMaxCell)};
+  Geometry layout{.cell = std::clamp(kPlot / classes, kMinCell, kMaxCell)};
   const double names = kLetter * static_cast<double>(std::min<std::size_t>(letters, 24)) + 12;
   layout.left = kMargin + names;
   layout.top = kHeader + names;
@@ -39,7 +39,7 @@ Layout layout_of(const ClassReport& report) {
 
 constexpr double kNumbersFrom = 24, kNamesFrom = 9;  // cell sizes in pixels
 
-std::string names_of_axes(const ClassReport& report, const Layout& layout) {
+std::string names_of_axes(const ClassReport& report, const Geometry& layout) {
   if (layout.cell < kNamesFrom) return "";
   std::string text;
   for (std::int64_t c = 0; c < report.matrix.num_classes; ++c) {
@@ -53,7 +53,7 @@ std::string names_of_axes(const ClassReport& report, const Layout& layout) {
   return text;
 }
 
-std::string cells(const ClassReport& report, const Layout& layout) {
+std::string cells(const ClassReport& report, const Geometry& layout) {
   std::string text;
   const ConfusionMatrix& matrix = report.matrix;
   for (std::int64_t row = 0; row < matrix.num_classes; ++row) {
@@ -120,7 +120,7 @@ nlohmann::ordered_json to_json(const ClassReport& report) {
 }
 
 std::string to_svg(const ClassReport& report) {
-  const Layout layout = layout_of(report);
+  const Geometry layout = geometry_of(report);
   const double plot = static_cast<double>(report.matrix.num_classes) * layout.cell;
   const char* title = "Classes of the samples (rows) and predicted classes (columns)";
   return svg_document(
