@@ -81,6 +81,10 @@ TEST_F(InitCli, JobsOfPretrainedModelsTrainAsTheyStand) {
   ASSERT_EQ(init({"llama", "--data", "data"}).exit_code, 0);
   ASSERT_EQ(step("base").exit_code, 0);
   ASSERT_EQ(run({"export", "base", "--format", "hf", "--out", "hf"}).exit_code, 0);
+  const ProgramResult before =
+      run({"sample", "hf:hf", "--tokenizer", "bytes", "--prompt", "a", "--tokens", "9"});
+  EXPECT_EQ(before.exit_code, 0) << before.err;
+  EXPECT_EQ(before.out, run({"sample", "base", "--prompt", "a", "--tokens", "9"}).out);
   for (const std::string name : {"lora", "llama"}) {
     const ProgramResult result = init({name, "--from", "hf:hf", "--data", "data"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
