@@ -44,11 +44,9 @@ std::string names_of_axes(const ClassReport& report, const Geometry& layout) {
   std::string text;
   for (std::int64_t c = 0; c < report.matrix.num_classes; ++c) {
     const double middle = (static_cast<double>(c) + 0.5) * layout.cell;
-    const std::string name = svg_text(report.name(c));
-    text += fmt::format("<text class=\"soft end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", layout.left - 6,
-                        layout.top + middle + 4, name);
+    text += svg_label(layout.left - 6, layout.top + middle + 4, "soft end", report.name(c));
     text += fmt::format("<text class=\"soft\" transform=\"translate({:.1f} {:.1f}) rotate(-90)\">{}</text>\n",
-                        layout.left + middle + 4, layout.top - 6, name);
+                        layout.left + middle + 4, layout.top - 6, svg_text(report.name(c)));
   }
   return text;
 }
@@ -71,9 +69,8 @@ std::string cells(const ClassReport& report, const Geometry& layout) {
           x, y, layout.cell, layout.cell, row == column ? "#2f6fc0" : "#c25a1e", 0.12 + 0.88 * part,
           svg_text(report.name(row)), svg_text(report.name(column)), count, total);
       if (layout.cell >= kNumbersFrom) {
-        text += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-                            part > 0.45 ? "number" : "ink middle", x + layout.cell / 2,
-                            y + layout.cell / 2 + 4, count);
+        text += svg_label(x + layout.cell / 2, y + layout.cell / 2 + 4, part > 0.45 ? "number" : "ink middle",
+                          std::to_string(count));
       }
     }
   }
@@ -125,7 +122,7 @@ std::string to_svg(const ClassReport& report) {
   const char* title = "Classes of the samples (rows) and predicted classes (columns)";
   return svg_document(
       layout.width, layout.height, title,
-      fmt::format("<text class=\"ink title\" x=\"24\" y=\"26\">{}</text>\n", title) + cells(report, layout) +
+      svg_label(24, 26, "ink title", title) + cells(report, layout) +
           fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" "
                       "class=\"grid\"/>\n",
                       layout.left, layout.top, plot, plot) +
