@@ -65,10 +65,9 @@ TEST_F(HfExchange, GivenKeysGoBefore) {
               HasSubstr("has model.name = \"llama\", not \"gpt\""));
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\nsize = \"1b\""); }),
               HasSubstr("both define the shape"));
-  EXPECT_THAT(
-      error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
-      HasSubstr(
-          "model.dropout is for GPTs, BERTs, LSTMs, ViTs and CCTs and has no effect with model.name = \"llama\""));
+  EXPECT_THAT(error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
+              HasSubstr("model.dropout is for GPTs, BERTs, LSTMs, ViTs and CCTs and has no effect with "
+                        "model.name = \"llama\""));
   EXPECT_THAT(error_message([&] { parse("from = \"" + folder_.path().string() + "\""); }),
               HasSubstr("\"\" or \"hf:FOLDER\""));
   EXPECT_THAT(error_message([&] { parse("from = \"hf:\""); }), HasSubstr("\"\" or \"hf:FOLDER\""));
