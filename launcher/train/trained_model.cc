@@ -62,14 +62,15 @@ TrainedModel open_trained_model(const std::string& place, bool averages) {
     TRIREME_CHECK(!averages, "--ema: {} is a folder of transformers, which has no averages", folder.string());
     return open_transformers(folder);
   }
-  TrainedModel model{.checkpoint = open_checkpoint_or_run(place)};
-  if (averages) check_averages(*model.checkpoint);
-  RunState state = read_run_state(*model.checkpoint);
-  model.folder = model.checkpoint->folder;
-  model.step = model.checkpoint->manifest.step;
-  model.config = std::move(state.config);
-  model.data = std::move(state.data);
-  return model;
+  // GCC 12 destroys members twice where an initializer within the braces of an aggregate throws.
+  Checkpoint checkpoint = open_checkpoint_or_run(place);
+  if (averages) check_averages(checkpoint);
+  RunState state = read_run_state(checkpoint);
+  return {.folder = checkpoint.folder,
+          .step = checkpoint.manifest.step,
+          .config = std::move(state.config),
+          .data = std::move(state.data),
+          .checkpoint = std::move(checkpoint)};
 }
 
 }  // namespace trireme
