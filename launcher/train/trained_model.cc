@@ -23,6 +23,8 @@ TrainedModel open_transformers(const fs::path& folder) {
   JobConfig& config = model.config;
   config.model = model_of_hf_folder(folder, &notes);
   config.model.init_from = folder.string();
+  config.data.train =
+      folder.string();  // every job names its training data, and these commands do not read it
   config.data.kind = family_of(config.model).data.kind;
   for (const std::string& note : notes) log_info(note);
   const fs::path preprocessor = folder / kHfPreprocessorFile;

@@ -81,6 +81,7 @@ TEST_F(HfExchange, TheTaskIsThatOfTheSavedClass) {
       .name = "bert", .task = ModelTask::kClassify, .classes = 3, .layers = 2, .hidden = 24, .heads = 6};
   classifier.vocab = 50;
   classifier.seq_len = 16;
+  classifier.norm_epsilon = 1e-12;
   write(hf_model_of(classifier).config);
   const auto read = [&](const std::string& keys) {
     return parse_config(
