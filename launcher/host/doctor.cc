@@ -199,6 +199,7 @@ nlohmann::ordered_json to_json(const DoctorReport& report) {
             {"affinity", report.cores.affinity},
             {"quota", report.cores.quota ? Json(*report.cores.quota) : Json(nullptr)}}},
           {"memory_bytes", report.memory_bytes},
+          {"localhost", lookup_json(report.localhost)},
           {"sgemm_gflops", report.sgemm_gflops > 0 ? Json(report.sgemm_gflops) : Json(nullptr)},
           {"gpu_rates", rates_json(report.gpu_rates)},
           {"all_reduce", all_reduce_json(report.all_reduce)},
