@@ -66,7 +66,9 @@ TEST_F(Cli, TheHelpOfEveryCommandEndsWithAnExample) {
     if (!subcommands.empty()) continue;  // its example is of one of them
     std::istringstream rest(example.substr(std::min(example.size(), example.find(name))));
     for (std::string word; rest >> word;) {
-      if (word.starts_with("--")) EXPECT_THAT(before, HasSubstr("\n  " + word)) << name;
+      if (word.starts_with("--")) {
+        EXPECT_THAT(before, HasSubstr("\n  " + word)) << name;
+      }
     }
   }
   EXPECT_GE(commands.size(), 22u);
