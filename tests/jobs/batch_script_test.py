@@ -19,7 +19,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples" / "slurm"
 class BatchScript(JobTest):
     job_state = "RUNNING"
     script = "train.sbatch"
-    start = "mpirun"  # or srun, for train_gpu.sbatch
+    started_by = "mpirun"  # or srun, for train_gpu.sbatch
 
     def slice(self, out, *keys):
         """Starts the script in a separate process group, with a stub of scontrol that records its arguments, and one of
@@ -40,9 +40,10 @@ exec {' '.join(command(int(TASKS))[:-1])} "$@"
         for tool in tools.iterdir():
             tool.chmod(0o755)
         environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TRIREME": OPTIONS.trireme,
-                       "SLURM_JOB_ID": "4711", "SLURM_NTASKS": TASKS, "SLURM_CPUS_PER_TASK": "1", "START": self.start}
+                       "SLURM_JOB_ID": "4711", "SLURM_NTASKS": TASKS, "SLURM_CPUS_PER_TASK": "1",
+                       "START": self.started_by}
         of_run = ["--mpirun", OPTIONS.mpiexec], ["--", "--oversubscribe", "--bind-to", "none"]
-        before, after = of_run if self.start == "mpirun" else ([], [])
+        before, after = of_run if self.started_by == "mpirun" else ([], [])
         line = ["bash", FOLDER / self.script, self.job, self.folder / out, *before, *sets(*SLOWER, *keys), *after]
         log = open(self.folder / "slice.log", "w")
         self.addCleanup(log.close)
@@ -87,8 +88,8 @@ exec {' '.join(command(int(TASKS))[:-1])} "$@"
         self.assertEqual(self.slice("sliced", steps).wait(timeout=60), 0, "a slice after the end: " + self.output())
 
     def test_a_slice_whose_ranks_srun_starts_stops_and_goes_on(self):
-        self.script, self.start = "train_gpu.sbatch", "srun"
-        steps = "train.steps=100"
+        self.script, self.started_by = "train_gpu.sbatch", "srun"
+        steps = "train.steps=40"
         process = self.slice("srun", steps)
         self.wait_for_a_step(process, "srun", 0)
         process.send_signal(signal.SIGUSR1)
@@ -96,8 +97,9 @@ exec {' '.join(command(int(TASKS))[:-1])} "$@"
         self.assertEqual(self.requeued(), ["requeue 4711"])
         self.assertEqual(self.slice("srun", steps).wait(timeout=120), 0, self.output())
         self.assertEqual(len(self.requeued()), 1)
+        started = f"--mpi=pmix --cpus-per-task=1 --kill-on-bad-exit=0 {OPTIONS.trireme} train "
         for line in (self.folder / "srun.log").read_text().splitlines():
-            self.assertTrue(line.startswith(f"--mpi=pmix --cpus-per-task=1 --kill-on-bad-exit=0 {OPTIONS.trireme} train "))
+            self.assertTrue(line.startswith(started), line)
         self.run_job(0, "whole", *sets(*SLOWER, steps))
         self.assertEqual(self.state("srun"), self.state("whole"))
 
