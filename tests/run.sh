@@ -24,6 +24,8 @@ echo "run.sh: building preset '$preset' in $build with $jobs jobs"
   exit 1
 }
 
+# mpirun looks for X displays otherwise, and may wait for a name server: [Note: localhost] in launcher/host/name_lookup.h.
+export HWLOC_COMPONENTS=${HWLOC_COMPONENTS:--gl}
 echo "run.sh: testing labels $labels"
 logs=$build/Testing/Temporary
 rm -f "$logs/LastTest.log" "$logs/LastTestsFailed.log"

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/commands/help_examples.h"
 #include "launcher/commands/page_commands.h"
 #include "launcher/config/nearest_name.h"
 #include "launcher/host/address_space.h"
@@ -76,6 +77,7 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   add_sample_command(app, chosen);
   add_data_command(app, chosen);
   add_doctor_command(app, chosen);
+  add_help_examples(app);
   check_command_name(app, argc, argv);
   try {
     app.parse(argc, argv);

@@ -27,11 +27,10 @@
 #include "launcher/keys/left_out.h"
 #include "launcher/render/json_text.h"
 #include "launcher/report/class_report.h"
-#include "launcher/state/run_checkpoint.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/progress.h"
 #include "launcher/train/rank_session.h"
-#include "parallel/run/checkpoint_state.h"
+#include "launcher/train/trained_model.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/log.h"
 #include "runtime/base/terminal_text.h"
@@ -52,8 +51,8 @@ struct EvalArguments {
 };
 
 /// The checkpoint's job, as this command runs it.
-JobConfig eval_config(const RunState& state, const EvalArguments& arguments) {
-  JobConfig config = resolve(evaluation_config(state.config, arguments.overrides));
+JobConfig eval_config(const TrainedModel& model, const EvalArguments& arguments) {
+  JobConfig config = resolve(evaluation_config(model.config, arguments.overrides));
   if (!arguments.data.empty()) config.data.eval = arguments.data;
   if (!arguments.on_bad_image.empty()) read_word(arguments.on_bad_image, config.data.on_bad_image);
   TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == DataKind::kSynthetic,
@@ -118,16 +117,16 @@ void write_predictions(const std::string& file, const std::vector<ClassPredictio
 }
 
 void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
-           const std::optional<ClassReport>& classes, std::int64_t num_left_out, const Checkpoint& checkpoint,
+           const std::optional<ClassReport>& classes, std::int64_t num_left_out, const TrainedModel& model,
            const EvalArguments& arguments) {
   if (!arguments.json) {
     if (classes) print_text(to_text(*classes));
-    print_line(fmt::format("{}: {}{} over {} samples", checkpoint.folder.string(), describe_eval(metrics),
+    print_line(fmt::format("{}: {}{} over {} samples", model.folder.string(), describe_eval(metrics),
                            text ? describe(*text) : "", metrics.num_samples));
     return;
   }
-  nlohmann::ordered_json json = {{"checkpoint", checkpoint.folder.string()},
-                                 {"step", checkpoint.manifest.step},
+  nlohmann::ordered_json json = {{"checkpoint", model.folder.string()},
+                                 {"step", model.step},
                                  {"samples", metrics.num_samples},
                                  {"left_out_samples", num_left_out},
                                  {"loss", metrics.loss}};
@@ -141,9 +140,9 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
 }
 
 /// With empty `data`, compares only what follows from the job and its paths: the tokenizer.
-MetData met_by(const JobConfig& config, const JobData& data, const Checkpoint& checkpoint,
+MetData met_by(const JobConfig& config, const JobData& data, const TrainedModel& model,
                const EvalArguments& arguments) {
-  MetData met = met_by_evaluation(config, data, checkpoint.folder.string());
+  MetData met = met_by_evaluation(config, data, model.folder.string());
   if (arguments.data.empty()) return met;
   met.data.eval = std::nullopt;  // other evaluation data is intended
   met.eval = met.tokenizer = fmt::format("--data \"{}\"", arguments.data);
@@ -151,8 +150,8 @@ MetData met_by(const JobConfig& config, const JobData& data, const Checkpoint& c
 }
 
 void check_data(const DataRecord& saved, const JobConfig& config, const JobData& opened,
-                const Checkpoint& checkpoint, const EvalArguments& arguments) {
-  const MetData met = met_by(config, opened, checkpoint, arguments);
+                const TrainedModel& model, const EvalArguments& arguments) {
+  const MetData met = met_by(config, opened, model, arguments);
   for (const std::string& warning : compare_data(Meeting::kEval, saved, met).warnings) log_warning(warning);
   const std::string unknown = describe_unknown_data(saved, met.checkpoint);
   if (!unknown.empty() && met.data.eval) log_warning(unknown);
@@ -173,7 +172,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
   return run_as_rank(
       launch, {.run = [&](RankSession& session) {
         const auto& comm = session.comm();
-        Checkpoint checkpoint;
+        TrainedModel model;
         JobConfig config;
         JobData data;
         std::vector<std::string> class_names;
@@ -182,17 +181,15 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
           const Watchdog::Scope scope = session.inside("the opening of the checkpoint and its data");
           run_stage(*comm, [&] {
             check_threads(arguments.threads, count_cores(), "--threads");
-            checkpoint = open_checkpoint_or_run(arguments.checkpoint);
-            if (arguments.ema) check_averages(checkpoint);
-            const RunState state = read_run_state(checkpoint);
-            config = eval_config(state, arguments);
+            model = open_trained_model(arguments.checkpoint, arguments.ema);
+            config = eval_config(model, arguments);
             check_files(config, arguments);
             // First, because another tokenizer may have ids beyond the vocabulary.
-            compare_data(Meeting::kEval, state.data, met_by(config, {}, checkpoint, arguments));
+            compare_data(Meeting::kEval, model.data, met_by(config, {}, model, arguments));
             data = open_eval_data(config, /*read_whole=*/launch.local_rank == 0);
-            check_data(state.data, config, data, checkpoint, arguments);  // class names before their number
+            check_data(model.data, config, data, model, arguments);  // class names before their number
             check_classes(config, data);
-            class_names = state.data.class_names;
+            class_names = model.data.class_names;
             if (class_names.empty()) class_names = classes_of_evaluation(config, data).names;
             blocks = build_blocks(config.model);
           });
@@ -206,8 +203,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             eval_engine_options(config, arguments, rank.device, launch, comm->size(), *blocks);
         std::unique_ptr<Engine> engine;
         run_stage(*comm, [&] { engine = std::make_unique<Engine>(blocks, rank.comm, options); });
-        const StateParts parts = arguments.ema ? StateParts::kAverages : StateParts::kModel;
-        run_stage(*comm, [&] { load_state(*engine, checkpoint.folder, parts); });
+        run_stage(*comm, [&] { model.load(*engine, arguments.ema); });
         ClassPredictions predictions;
         const bool has_classes = counts_classes(config.model);
         EvalMetrics metrics = evaluate(*engine, {.dataset = data.eval,
@@ -217,11 +213,10 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
                                                  .predictions = has_classes ? &predictions : nullptr});
         metrics.of_averages = arguments.ema;
         if (!std::isfinite(metrics.loss)) {  // on every rank
-          throw AgreedError(
-              ErrorCode::kRuntime,
-              fmt::format("{}: the loss is {}: the model has values that are not finite, or "
-                          "overflows in precision.mode = \"{}\"",
-                          checkpoint.folder.string(), metrics.loss, to_word(config.precision.mode)));
+          throw AgreedError(ErrorCode::kRuntime,
+                            fmt::format("{}: the loss is {}: the model has values that are not finite, or "
+                                        "overflows in precision.mode = \"{}\"",
+                                        model.folder.string(), metrics.loss, to_word(config.precision.mode)));
         }
         LeftOut left_out;
         left_out.gather(*comm, {data.eval.get()});
@@ -237,7 +232,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         }
         if (comm->rank() == 0) {
           print(metrics, text_figures(config, metrics), classes,
-                data.eval->num_samples() - metrics.num_samples, checkpoint, arguments);
+                data.eval->num_samples() - metrics.num_samples, model, arguments);
         }
         return ExitCode::kDone;
       }});
@@ -249,8 +244,10 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<EvalArguments>();
   CLI::App* command = app.add_subcommand("eval", "Evaluate a trained model, alone or under mpirun");
   command
-      ->add_option("CHECKPOINT", arguments->checkpoint,
-                   "A checkpoint, or the output folder of a run (its newest checkpoint)")
+      ->add_option(
+          "CHECKPOINT", arguments->checkpoint,
+          "A checkpoint, the output folder of a run (its newest checkpoint), or a folder of Hugging Face's "
+          "transformers")
       ->required();
   command->add_option("--data", arguments->data,
                       "Evaluation data (default: data.eval of the checkpoint's job)");

@@ -304,6 +304,26 @@ ExitCode run_plan(const PlanArguments& arguments, const LaunchEnvironment& launc
   return report.fit.fits() ? ExitCode::kDone : ExitCode::kBadInput;
 }
 
+/// Sorts the options of --help under titles.
+void group_options(CLI::App& command) {
+  struct Group {
+    const char* title;
+    std::vector<const char*> options;
+  };
+  const Group groups[] = {
+      {"Job and machine", {"--set", "--ranks", "--ranks-per-machine", "--card", "--cluster", "--device"}},
+      {"Output", {"--memory", "--actions", "--rank", "--json", "--force"}},
+      {"Picture of a step", {"--timeline", "--times", "--send-ms"}},
+      {"Search for a layout", {"--search", "--vary-micro-batch", "--write", "--budget", "--deadline"}},
+      {"Scaling and cost",
+       {"--scale", "--cost", "--tokens", "--samples", "--save-s", "--grow", "--autoscale", "--seed",
+        "--plot"}},
+  };
+  for (const auto& [title, options] : groups) {
+    for (const char* option : options) command.get_option(option)->group(title);
+  }
+}
+
 }  // namespace
 
 void add_plan_command(CLI::App& app, Command& chosen) {
@@ -355,6 +375,7 @@ void add_plan_command(CLI::App& app, Command& chosen) {
   command->add_option("--send-ms", arguments->send_ms, "Milliseconds from a send to its arrival (default: 0)")
       ->check(finite_range(0.0, 1e9))
       ->needs(timeline);
+  group_options(*command);
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_plan(*arguments, launch); };
   });

@@ -1,6 +1,7 @@
 // trireme run JOB.toml [--ranks N|MIN:MAX] [--max-restarts N] [--max-disk-minutes M] [--hosts FILE]
 //             [--spares K] [--set key=value]... [--out DIR] [-- mpirun options]
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "launcher/job/build.h"
 #include "launcher/keys/job_file.h"
 #include "launcher/supervise/host_list.h"
+#include "launcher/supervise/mpirun_options.h"
 #include "launcher/supervise/supervisor.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -34,6 +36,23 @@ RankRange ranks_of(const RunArguments& arguments) {
   return {.min = 1, .max = std::max(1, num_slots(hosts))};
 }
 
+/// See [Note: localhost] in name_lookup.h.
+void keep_mpirun_from_displays() {
+  if (!environment_variable("HWLOC_COMPONENTS")) set_environment_variable("HWLOC_COMPONENTS", "-gl");
+}
+
+void add_mpirun_options(Supervisor::Options& options) {
+  const std::vector<AddedOption> added =
+      needed_mpirun_options(options.mpirun_options, {.is_root = ::geteuid() == 0,
+                                                     .num_ranks = options.ranks.max,
+                                                     .num_cores = count_physical_cores(),
+                                                     .has_hosts = !options.hosts.empty()});
+  for (const auto& [option, reason] : added) {
+    log_info(fmt::format("mpirun is started with {}: {}", option, reason));
+    options.mpirun_options.push_back(option);
+  }
+}
+
 ExitCode run_supervised(const RunArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(!launch.under_mpi(), "`trireme run` starts mpirun itself: run it alone, with --ranks {}",
                 launch.num_ranks);
@@ -49,6 +68,8 @@ ExitCode run_supervised(const RunArguments& arguments, const LaunchEnvironment& 
   options.out = arguments.out.empty()
                     ? std::filesystem::path("runs") / std::filesystem::path(options.job).stem()
                     : std::filesystem::path(arguments.out);
+  add_mpirun_options(options);
+  keep_mpirun_from_displays();
   return Supervisor(std::move(options)).run();
 }
 

@@ -23,9 +23,8 @@
 #include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
 #include "launcher/render/json_text.h"
-#include "launcher/state/run_checkpoint.h"
+#include "launcher/train/trained_model.h"
 #include "parallel/comm/local.h"
-#include "parallel/run/checkpoint_state.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/data/tokenizer.h"
 
@@ -44,20 +43,14 @@ struct SampleArguments {
   SamplingOptions sampling{.num_tokens = 100, .temperature = 0.8, .seed = 0};
 };
 
-std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, const Checkpoint& checkpoint,
-                                          const RunState& state) {
-  if (!arguments.tokenizer.empty()) {
-    auto tokenizer = load_tokenizer(arguments.tokenizer);
-    compare_data(Meeting::kSample, state.data,
-                 {.checkpoint = checkpoint.folder.string(),
-                  .data = {.tokenizer = record_of(*tokenizer)},
-                  .tokenizer = fmt::format("--tokenizer \"{}\"", arguments.tokenizer)});
-    return tokenizer;
-  }
-  TRIREME_CHECK(!state.data.tokenizer.kind.empty(),
-                "{} does not say how its tokens were made: give --tokenizer bytes, or the path of its model",
-                checkpoint.folder.string());
-  return load_saved_tokenizer(state.data.tokenizer.kind, checkpoint.folder);
+std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, const TrainedModel& model) {
+  if (arguments.tokenizer.empty()) return model.tokenizer();
+  auto tokenizer = load_tokenizer(arguments.tokenizer);
+  compare_data(Meeting::kSample, model.data,
+               {.checkpoint = model.folder.string(),
+                .data = {.tokenizer = record_of(*tokenizer)},
+                .tokenizer = fmt::format("--tokenizer \"{}\"", arguments.tokenizer)});
+  return tokenizer;
 }
 
 std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& prompt,
@@ -129,13 +122,11 @@ class Sampler {
 ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme sample` runs alone: leave out mpirun");
   check_threads(arguments.threads, count_cores(), "--threads");
-  const Checkpoint checkpoint = open_checkpoint_or_run(arguments.checkpoint);
-  if (arguments.ema) check_averages(checkpoint);
-  const RunState state = read_run_state(checkpoint);
-  const ModelSection& model = state.config.model;
-  TRIREME_CHECK(family_of(model).writes_text, "{} is of a {}, which writes no text",
-                checkpoint.folder.string(), model.name);
-  const auto tokenizer = find_tokenizer(arguments, checkpoint, state);
+  const TrainedModel trained = open_trained_model(arguments.checkpoint, arguments.ema);
+  const ModelSection model = resolve(trained.config).model;
+  TRIREME_CHECK(family_of(model).writes_text, "{} is of a {}, which writes no text", trained.folder.string(),
+                model.name);
+  const auto tokenizer = find_tokenizer(arguments, trained);
   std::vector<std::string> prompts;
   if (!arguments.prompts.empty()) prompts = read_prompts(arguments.prompts);
 
@@ -144,8 +135,8 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   Engine engine(build_blocks(model), LocalWorld(1).communicator(0),
                 {.threads = threads,
                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd},
-                 .precision = build_precision(state.config.precision)});
-  load_state(engine, checkpoint.folder, arguments.ema ? StateParts::kAverages : StateParts::kModel);
+                 .precision = build_precision(trained.config.precision)});
+  trained.load(engine, arguments.ema);
   const Sampler sampler(engine, *tokenizer, model, arguments);
   if (arguments.prompts.empty()) {
     sampler.write(arguments.prompt, print_generated);
@@ -176,8 +167,10 @@ void add_sample_command(CLI::App& app, Command& chosen) {
       "Files and pipes get the text unchanged.");
   SamplingOptions& sampling = arguments->sampling;
   command
-      ->add_option("CHECKPOINT", arguments->checkpoint,
-                   "A checkpoint, or the output folder of a run (its newest checkpoint)")
+      ->add_option(
+          "CHECKPOINT", arguments->checkpoint,
+          "A checkpoint, the output folder of a run (its newest checkpoint), or a folder of Hugging Face's "
+          "transformers")
       ->required();
   CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "Text to continue");
   command

@@ -66,6 +66,10 @@ void describe_rates(const DeviceRates& rates, const Line& line) {
   line("", "context and libraries: " + format_bytes(rates.context_bytes));
 }
 
+nlohmann::ordered_json lookup_json(const NameLookup& lookup) {
+  return {{"lookup_s", lookup.seconds}, {"problem", lookup.problem}};
+}
+
 nlohmann::ordered_json rates_json(const std::optional<DeviceRates>& rates) {
   nlohmann::ordered_json json;
   if (!rates) return json;  // null
@@ -123,6 +127,7 @@ DoctorReport examine(const LaunchEnvironment& launch) {
                       .instruction_sets = instruction_sets(),
                       .cores = count_cores(),
                       .memory_bytes = total_memory_bytes(),
+                      .localhost = look_up_name("localhost"),
                       .onednn = build_info::kOneDnn,
                       .mpi_standard = build_info::kMpiStandard,
                       .launch = launch};
@@ -165,6 +170,7 @@ std::string to_text(const DoctorReport& report) {
   line("instruction sets", fmt::format("{}", fmt::join(report.instruction_sets, " ")));
   line("cores", describe_cores(report.cores));
   line("memory", format_bytes(report.memory_bytes));
+  line("localhost", describe_localhost(report.localhost));
   if (report.sgemm_gflops > 0) {
     line("sgemm", fmt::format("{:.0f} GFLOP/s on {} threads", report.sgemm_gflops, report.cores.usable()));
   }
@@ -193,6 +199,7 @@ nlohmann::ordered_json to_json(const DoctorReport& report) {
             {"affinity", report.cores.affinity},
             {"quota", report.cores.quota ? Json(*report.cores.quota) : Json(nullptr)}}},
           {"memory_bytes", report.memory_bytes},
+          {"localhost", lookup_json(report.localhost)},
           {"sgemm_gflops", report.sgemm_gflops > 0 ? Json(report.sgemm_gflops) : Json(nullptr)},
           {"gpu_rates", rates_json(report.gpu_rates)},
           {"all_reduce", all_reduce_json(report.all_reduce)},

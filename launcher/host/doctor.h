@@ -11,6 +11,7 @@
 #include "launcher/host/device_rates.h"
 #include "launcher/host/env.h"
 #include "launcher/host/machine.h"
+#include "launcher/host/name_lookup.h"
 
 namespace trireme {
 
@@ -20,6 +21,7 @@ struct DoctorReport {
   std::vector<std::string> instruction_sets;
   CoreCounts cores;
   std::int64_t memory_bytes = 0;
+  NameLookup localhost;
   std::vector<std::string> backends;  // in this build
   std::string onednn, mpi_standard;   // versions
   std::optional<DeviceReport> gpus;   // null: no CUDA in this build

@@ -32,6 +32,21 @@ std::optional<int> read_integer(const EnvironmentLookup& lookup, std::initialize
   return std::nullopt;
 }
 
+/// Slurm's number of tasks of this step on this node, from its list for all nodes: "4(x2),3". Null: unknown.
+std::optional<int> slurm_tasks_on_this_node(const EnvironmentLookup& lookup) {
+  std::istringstream list(lookup("SLURM_STEP_TASKS_PER_NODE").value_or(""));
+  int node = read_integer(lookup, {"SLURM_NODEID"}).value_or(0);
+  for (std::string entry; std::getline(list, entry, ',');) {
+    std::istringstream words(entry);
+    int tasks = 0, nodes = 1;
+    if (!(words >> tasks)) return std::nullopt;
+    if (words.peek() == '(' && !(words.ignore(2) >> nodes)) return std::nullopt;
+    node -= nodes;
+    if (node < 0) return tasks;
+  }
+  return std::nullopt;
+}
+
 std::string find_launcher(const EnvironmentLookup& lookup) {
   if (lookup("OMPI_COMM_WORLD_SIZE")) return "mpirun (Open MPI)";
   if (lookup("PMIX_RANK")) return "PMIx";
@@ -135,9 +150,8 @@ LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup) {
       read_integer(lookup, {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}).value_or(1);
   launch.local_rank =
       read_integer(lookup, {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}).value_or(0);
-  launch.num_local_ranks =
-      read_integer(lookup, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_TASKS_PER_NODE"})
-          .value_or(1);
+  const auto local_ranks = read_integer(lookup, {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"});
+  launch.num_local_ranks = local_ranks ? *local_ranks : slurm_tasks_on_this_node(lookup).value_or(1);
   launch.attempt = lookup(kAttemptVariable).value_or("");
   return launch;
 }

@@ -306,9 +306,10 @@ JobConfig parse_written_config(std::string_view toml, std::string_view source) {
 JobConfig load_config(const std::filesystem::path& path, std::span<const std::string> overrides) {
   constexpr std::size_t kMaxJobBytes = 1 << 20;
   std::error_code error;
-  TRIREME_CHECK(std::filesystem::exists(path, error),
-                "job file {0}: No such file or directory. `trireme init gpt --out {0}` writes one to start from",
-                path.string());
+  TRIREME_CHECK(
+      std::filesystem::exists(path, error),
+      "job file {0}: No such file or directory. `trireme init gpt --out {0}` writes one to start from",
+      path.string());
   const std::string text = read_text_file({.path = path, .what = "job file", .max_bytes = kMaxJobBytes});
   return parse_config(text, path.string(), overrides);
 }

@@ -142,7 +142,7 @@ RequestOrigin origin_of(MHD_Connection* connection) {
   return origin;
 }
 
-/// The answer to a request.
+/// The answer to a request. "/healthz" is the same for all servers: the process runs and serves.
 HttpAnswer HttpServer::Server::ask(MHD_Connection* connection, const char* path, std::string_view method) {
   connections.asked(socket_of(connection), Clock::now());
   const bool is_head = method == MHD_HTTP_METHOD_HEAD;
@@ -153,6 +153,7 @@ HttpAnswer HttpServer::Server::ask(MHD_Connection* connection, const char* path,
   origin.authority = target->authority;
   const unsigned refusal = refusal_of(origin, socket.host(), socket.is_loopback());
   if (refusal != 0) return {.status = refusal, .body = "This server has another name or origin.\n"};
+  if (target->path == "/healthz") return {.body = "ok\n"};
   const char* after = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Last-Event-ID");
   if (after == nullptr) after = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "after");
   HttpAnswer given = options.answer({.path = target->path, .after = after == nullptr ? "" : after});

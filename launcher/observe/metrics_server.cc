@@ -6,7 +6,8 @@ namespace trireme {
 namespace {
 
 HttpAnswer answer(const HttpRequest& request, const std::function<std::string()>& text) {
-  if (request.path != "/metrics") return {.status = 404, .body = "The metrics of this run are at /metrics\n"};
+  if (request.path != "/metrics")
+    return {.status = 404, .body = "The metrics of this run are at /metrics, and /healthz answers ok\n"};
   return {.type = "text/plain; version=0.0.4; charset=utf-8", .body = text()};
 }
 

@@ -12,7 +12,7 @@ namespace trireme {
 namespace {
 
 // Pixels.
-constexpr double kWidth = 760, kHeight = 420, kLeft = 76, kRight = 24, kTop = 76, kBottom = 56;
+constexpr double kWidth = 760, kHeight = 420, kPlotLeft = 76, kPlotRight = 24, kPlotTop = 76, kBottom = 56;
 
 // Distinct for colour-blind readers, on light and dark backgrounds.
 constexpr const char* kColours[] = {"#2f6fc0", "#c25a1e", "#1f866a", "#7d62b8"};
@@ -32,24 +32,24 @@ class Canvas {
 
   std::string draw() const {
     return svg_document(kWidth, kHeight, plot_.title,
-                        svg_label(kLeft, 28, "ink title", plot_.title) + axes() + curves());
+                        svg_label(kPlotLeft, 28, "ink title", plot_.title) + axes() + curves());
   }
 
  private:
   double x_at(double x) const {
     const double low = std::log2(*xs_.begin()), high = std::log2(*xs_.rbegin());
-    const double width = kWidth - kLeft - kRight;
-    return high <= low ? kLeft + width / 2 : kLeft + width * (std::log2(x) - low) / (high - low);
+    const double width = kWidth - kPlotLeft - kPlotRight;
+    return high <= low ? kPlotLeft + width / 2 : kPlotLeft + width * (std::log2(x) - low) / (high - low);
   }
-  double y_at(double y) const { return kHeight - kBottom - (kHeight - kTop - kBottom) * y / most_; }
+  double y_at(double y) const { return kHeight - kBottom - (kHeight - kPlotTop - kBottom) * y / most_; }
 
   std::string axes() const {
     std::string text;
     const double step = tick_step(most_ / 5);
     for (int tick = 0; tick * step <= most_; ++tick) {
       const double y = y_at(tick * step);
-      text += svg_grid_line(kLeft, y, kWidth - kRight, y) +
-              svg_label(kLeft - 8, y + 4, "soft end", fmt::format("{:.6g}", tick * step));
+      text += svg_grid_line(kPlotLeft, y, kWidth - kPlotRight, y) +
+              svg_label(kPlotLeft - 8, y + 4, "soft end", fmt::format("{:.6g}", tick * step));
     }
     double last = -kWidth;  // keeps a distance between labels
     for (const double x : xs_) {
@@ -58,12 +58,12 @@ class Canvas {
       text += svg_label(last, kHeight - kBottom + 20, "soft middle", fmt::format("{:.4g}", x));
     }
     return text + svg_label(kWidth / 2, kHeight - 14, "soft middle", plot_.x_label) +
-           svg_label(12, kTop - 14, "soft", plot_.y_label);
+           svg_label(12, kPlotTop - 14, "soft", plot_.y_label);
   }
 
   std::string curves() const {
     std::string text;
-    double legend = kLeft;
+    double legend = kPlotLeft;
     for (std::size_t i = 0; i < plot_.series.size(); ++i) {
       const PlotSeries& series = plot_.series[i];
       const char* colour = kColours[i % std::size(kColours)];

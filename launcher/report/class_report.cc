@@ -17,18 +17,18 @@ std::string share(std::int64_t part, std::int64_t whole) {
 }
 
 /// Pixels of the picture.
-struct Layout {
+struct Geometry {
   double cell, left, top, width, height;
 };
 
-Layout layout_of(const ClassReport& report) {
+Geometry geometry_of(const ClassReport& report) {
   constexpr double kMaxCell = 40, kMinCell = 5, kPlot = 640, kLetter = 7, kMargin = 24, kHeader = 40,
                    kTitle = 520;
   const auto classes = static_cast<double>(report.matrix.num_classes);
   std::size_t letters = 0;
   for (std::int64_t c = 0; c < report.matrix.num_classes; ++c)
     letters = std::max(letters, report.name(c).size());
-  Layout layout{.cell = std::clamp(kPlot / classes, kMinCell, kMaxCell)};
+  Geometry layout{.cell = std::clamp(kPlot / classes, kMinCell, kMaxCell)};
   const double names = kLetter * static_cast<double>(std::min<std::size_t>(letters, 24)) + 12;
   layout.left = kMargin + names;
   layout.top = kHeader + names;
@@ -39,21 +39,19 @@ Layout layout_of(const ClassReport& report) {
 
 constexpr double kNumbersFrom = 24, kNamesFrom = 9;  // cell sizes in pixels
 
-std::string names_of_axes(const ClassReport& report, const Layout& layout) {
+std::string names_of_axes(const ClassReport& report, const Geometry& layout) {
   if (layout.cell < kNamesFrom) return "";
   std::string text;
   for (std::int64_t c = 0; c < report.matrix.num_classes; ++c) {
     const double middle = (static_cast<double>(c) + 0.5) * layout.cell;
-    const std::string name = svg_text(report.name(c));
-    text += fmt::format("<text class=\"soft end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", layout.left - 6,
-                        layout.top + middle + 4, name);
+    text += svg_label(layout.left - 6, layout.top + middle + 4, "soft end", report.name(c));
     text += fmt::format("<text class=\"soft\" transform=\"translate({:.1f} {:.1f}) rotate(-90)\">{}</text>\n",
-                        layout.left + middle + 4, layout.top - 6, name);
+                        layout.left + middle + 4, layout.top - 6, svg_text(report.name(c)));
   }
   return text;
 }
 
-std::string cells(const ClassReport& report, const Layout& layout) {
+std::string cells(const ClassReport& report, const Geometry& layout) {
   std::string text;
   const ConfusionMatrix& matrix = report.matrix;
   for (std::int64_t row = 0; row < matrix.num_classes; ++row) {
@@ -71,9 +69,8 @@ std::string cells(const ClassReport& report, const Layout& layout) {
           x, y, layout.cell, layout.cell, row == column ? "#2f6fc0" : "#c25a1e", 0.12 + 0.88 * part,
           svg_text(report.name(row)), svg_text(report.name(column)), count, total);
       if (layout.cell >= kNumbersFrom) {
-        text += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n",
-                            part > 0.45 ? "number" : "ink middle", x + layout.cell / 2,
-                            y + layout.cell / 2 + 4, count);
+        text += svg_label(x + layout.cell / 2, y + layout.cell / 2 + 4, part > 0.45 ? "number" : "ink middle",
+                          std::to_string(count));
       }
     }
   }
@@ -120,12 +117,12 @@ nlohmann::ordered_json to_json(const ClassReport& report) {
 }
 
 std::string to_svg(const ClassReport& report) {
-  const Layout layout = layout_of(report);
+  const Geometry layout = geometry_of(report);
   const double plot = static_cast<double>(report.matrix.num_classes) * layout.cell;
   const char* title = "Classes of the samples (rows) and predicted classes (columns)";
   return svg_document(
       layout.width, layout.height, title,
-      fmt::format("<text class=\"ink title\" x=\"24\" y=\"26\">{}</text>\n", title) + cells(report, layout) +
+      svg_label(24, 26, "ink title", title) + cells(report, layout) +
           fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" "
                       "class=\"grid\"/>\n",
                       layout.left, layout.top, plot, plot) +

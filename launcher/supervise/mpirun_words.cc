@@ -41,14 +41,10 @@ const std::regex& lost_daemon() {
 
 /// The refusal in a line, with what to do; empty if there is none.
 std::string refusal_in(const std::string& line) {
-  static const std::regex kAsRoot(R"(^\S+ has detected an attempt to run as root)");
   static const std::regex kTooFewSlots(
       R"(^There are not enough slots available in the system to satisfy the (\d+))");
   if (line.starts_with("mpirun: Error: ")) return line;
   std::smatch found;
-  if (std::regex_search(line, kAsRoot))
-    return "mpirun refuses to run as root: run as another user, or add -- --allow-run-as-root to the command "
-           "(or set OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)";
   if (!std::regex_search(line, found, kTooFewSlots)) return "";
   return fmt::format(
       "mpirun refuses to start {} ranks, as it has fewer slots, by default one for each core: ask for fewer "
@@ -59,7 +55,7 @@ std::string refusal_in(const std::string& line) {
 /// A cheap filter: most lines are metrics, and regular expressions are slow.
 bool may_be_mpiruns(const std::string& line) {
   constexpr std::string_view kWords[] = {
-      "mpirun", "node ", "Process name:", "Exit code:", "ORTE", "daemon:", "run as root", "not enough slots"};
+      "mpirun", "node ", "Process name:", "Exit code:", "ORTE", "daemon:", "not enough slots"};
   return std::ranges::any_of(kWords, [&](std::string_view word) { return line.find(word) != line.npos; });
 }
 

@@ -13,7 +13,7 @@ struct MpirunWords {
   int rank = -1;          // named by the verdict
   std::string host;       // named by the verdict, in mpirun's form
   std::string lost_host;  // the host whose daemon mpirun lost; empty: none
-  // Nothing was started and a retry would fail too: it runs as root, lacks slots, or has an unknown option.
+  // Nothing was started and a retry would fail too: it lacks slots, or has an unknown option.
   bool refuses = false;
 };
 

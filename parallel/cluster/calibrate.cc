@@ -85,7 +85,8 @@ class Fit {
         }
         damping *= 4;
       }
-      if (gain < 1e-7 * loss) break;
+      constexpr double kEnoughGain = 1e-5;  // of the loss: far below the scatter of measured steps
+      if (gain < kEnoughGain * loss) break;
     }
     set(x);
     return cluster_;

@@ -18,6 +18,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import statistics
 import sys
 import time
@@ -233,6 +234,7 @@ def parse():
 
 def main():
     parse()
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup, jobs would inherit that it is ignored
     print(f"seed {OPTIONS.seed}; seconds as median and largest\n{HEAD}", flush=True)
     results = read_results()
     whole = carry_out(results)

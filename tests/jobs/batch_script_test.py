@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests examples/slurm/train.sbatch without Slurm: sends the same signals, and replaces scontrol by a stub.
+"""Tests the scripts of examples/slurm without Slurm: sends the same signals, and replaces scontrol and srun by stubs.
 
     batch_script_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 """
@@ -9,17 +9,21 @@ import subprocess
 import time
 from pathlib import Path
 
-from jobs import OPTIONS, JobTest, kill_job, main
+from jobs import OPTIONS, JobTest, command, kill_job, main
 from supervised import SLOWER, sets
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "slurm" / "train.sbatch"
+TASKS = "2"
+FOLDER = Path(__file__).resolve().parents[2] / "examples" / "slurm"
 
 
 class BatchScript(JobTest):
     job_state = "RUNNING"
+    script = "train.sbatch"
+    started_by = "mpirun"  # or srun, for train_gpu.sbatch
 
     def slice(self, out, *keys):
-        """Starts the script in a separate process group, with a stub of scontrol that records its arguments."""
+        """Starts the script in a separate process group, with a stub of scontrol that records its arguments, and one of
+        srun that starts ranks by mpirun, which forwards SIGUSR1 as srun does."""
         tools = self.folder / "tools"
         tools.mkdir(exist_ok=True)
         (tools / "scontrol").write_text(f"""#!/bin/sh
@@ -28,12 +32,19 @@ case $1 in
   *) echo "$@" >> {self.folder}/scontrol.log ;;
 esac
 """)
-        (tools / "scontrol").chmod(0o755)
+        (tools / "srun").write_text(f"""#!/bin/sh
+echo "$@" >> {self.folder}/srun.log
+while case $1 in --*) true ;; *) false ;; esac; do shift; done
+exec {' '.join(command(int(TASKS))[:-1])} "$@"
+""")
+        for tool in tools.iterdir():
+            tool.chmod(0o755)
         environment = {**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "TRIREME": OPTIONS.trireme,
-                       "SLURM_JOB_ID": "4711", "SLURM_NTASKS": "2"}
-        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        line = ["bash", SCRIPT, self.job, self.folder / out, "--mpirun", OPTIONS.mpiexec, *sets(*SLOWER, *keys),
-                "--", *root, "--oversubscribe", "--bind-to", "none"]
+                       "SLURM_JOB_ID": "4711", "SLURM_NTASKS": TASKS, "SLURM_CPUS_PER_TASK": "1",
+                       "START": self.started_by}
+        of_run = ["--mpirun", OPTIONS.mpiexec], ["--", "--oversubscribe", "--bind-to", "none"]
+        before, after = of_run if self.started_by == "mpirun" else ([], [])
+        line = ["bash", FOLDER / self.script, self.job, self.folder / out, *before, *sets(*SLOWER, *keys), *after]
         log = open(self.folder / "slice.log", "w")
         self.addCleanup(log.close)
         process = subprocess.Popen([str(word) for word in line], stdout=log, stderr=subprocess.STDOUT, env=environment,
@@ -75,6 +86,28 @@ esac
         self.run_job(0, "whole", *sets(*SLOWER, steps))
         self.assertEqual(self.state("sliced"), self.state("whole"))
         self.assertEqual(self.slice("sliced", steps).wait(timeout=60), 0, "a slice after the end: " + self.output())
+
+    def test_a_slice_whose_ranks_srun_starts_stops_and_goes_on(self):
+        self.script, self.started_by = "train_gpu.sbatch", "srun"
+        steps = "train.steps=40"
+        process = self.slice("srun", steps)
+        self.wait_for_a_step(process, "srun", 0)
+        process.send_signal(signal.SIGUSR1)
+        self.assertEqual(process.wait(timeout=60), 75, self.output())
+        self.assertEqual(self.requeued(), ["requeue 4711"])
+        self.assertEqual(self.slice("srun", steps).wait(timeout=120), 0, self.output())
+        self.assertEqual(len(self.requeued()), 1)
+        started = f"--mpi=pmix --cpus-per-task=1 --kill-on-bad-exit=0 {OPTIONS.trireme} train "
+        for line in (self.folder / "srun.log").read_text().splitlines():
+            self.assertTrue(line.startswith(started), line)
+        self.run_job(0, "whole", *sets(*SLOWER, steps))
+        self.assertEqual(self.state("srun"), self.state("whole"))
+
+    def test_the_gpu_script_starts_mpirun_by_default(self):
+        self.script = "train_gpu.sbatch"
+        self.assertEqual(self.slice("gpu", "train.steps=5").wait(timeout=60), 0, self.output())
+        self.assertFalse((self.folder / "srun.log").exists())
+        self.assertIn("2 rank(s)", self.output())
 
     def test_a_job_that_its_user_cancels_is_not_queued_again(self):
         self.job_state = "COMPLETING"

@@ -69,8 +69,7 @@ class Supervised:
 
     def __init__(self, test, out, *more, ranks="2", keys=(), environment=None, hosts=None, mpirun=(), disk=None):
         self.test, self.out, self.hosts = test, (disk.inside if disk else test.folder) / out, hosts
-        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        of_mpirun = hosts.mpirun_options() if hosts else [*root, "--oversubscribe", "--bind-to", "none"]
+        of_mpirun = hosts.mpirun_options() if hosts else ["--bind-to", "none"]
         line = [OPTIONS.trireme, "run", test.job, "--out", self.out, "--mpirun", OPTIONS.mpiexec, "--ranks", ranks, *more,
                 *sets(*SLOWER, *keys), "--", *of_mpirun, *mpirun]
         if hosts:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The form of examples/kubernetes: what the manifest has to say, and that the image has the program's libraries.
+"""The form of examples/kubernetes: required keys of the manifests, and packages of the images.
 
     kubernetes_test.py --trireme build/release/bin/trireme
 
@@ -15,6 +15,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "kubernetes"
 # Of every Debian.
 ESSENTIAL = {"libc6", "libgcc-s1", "libstdc++6"}
+GPU = "nvidia.com/gpu"
 
 
 def skip(reason):
@@ -51,10 +52,45 @@ def check_manifest(manifest, options):
     assert done.returncode == 2 and "/shared/job.toml" in done.stderr, done.stderr
     spares = int(line[line.index("--spares") + 1])
     slots = (worker["replicas"] - spares) * spec["slotsPerWorker"]
+    assert any(word.startswith("parallel.memory_limit=") for word in line), "the launcher's memory is not a worker's"
+    gpus = pods[1]["containers"][0]["resources"]["limits"].get(GPU, 0)
+    assert gpus in (0, spec["slotsPerWorker"]), f"{gpus} GPUs for {spec['slotsPerWorker']} ranks"
+    assert GPU not in pods[0]["containers"][0]["resources"]["limits"], "the launcher has no ranks"
     assert int(line[line.index("--ranks") + 1].split(":")[1]) == slots, f"{slots} slots beside the spares"
     port = pods[1]["containers"][0]["ports"][0]["containerPort"]
     assert pods[1]["containers"][0]["readinessProbe"]["tcpSocket"]["port"] == port
-    return port
+    return port, [pod["containers"][0]["image"] for pod in pods]
+
+
+def installed_packages(instruction):
+    """Names after each `apt-get install` of a RUN instruction."""
+    names = []
+    for command in instruction.split("&&"):
+        words = shlex.split(command)
+        if words[:2] == ["apt-get", "install"]:
+            names += [word for word in words[2:] if not word.startswith("-")]
+    return names
+
+
+def check_gpu_image(text, images):
+    """The image adds a program and libraries to the CPU image, which has the rest."""
+    lines = instructions(text)
+    assert {name for name, _ in lines} <= {"ADD", "ARG", "COPY", "ENV", "FROM", "RUN", "USER", "WORKDIR"}, lines
+    assert ("ARG", "BASE=trireme") in lines
+    assert [rest for name, rest in lines if name == "FROM"] == ["debian:12-slim AS build", "${BASE}"]
+    assert set(images) == {"trireme:cuda"} and "-t trireme:cuda" in text
+    last = next(i for i, line in enumerate(lines) if line == ("FROM", "${BASE}"))
+    assert lines[-1] == ("USER", "trireme")
+    build, final = ({package for name, rest in part if name == "RUN" for package in installed_packages(rest)}
+                    for part in (lines[:last], lines[last:]))
+    libraries = {"libcublas-13-0": "libcublas-dev-13-0", "libcudnn9-cuda-13": "libcudnn9-dev-cuda-13",
+                 "libnccl2": "libnccl-dev"}
+    for library, headers in libraries.items():
+        assert library in final and headers in build, f"{library} and {headers}: {final}, {build}"
+    assert any("--preset cuda" in rest for name, rest in lines[:last])
+    for package in build | final:  # one CUDA version
+        version = re.search(r"-(\d+)(?:-(\d+))?$", package)
+        assert version is None or version.groups() in (("13", "0"), ("13", None)), package
 
 
 def check_image(text, port, options):
@@ -62,10 +98,7 @@ def check_image(text, port, options):
     assert {name for name, _ in lines} <= {"FROM", "COPY", "RUN", "USER", "WORKDIR"}, lines
     assert [name for name, _ in lines].count("FROM") == 2
     assert rf"Port {port}\n" in text and "sshd_config" in text
-    install = next(rest for _, rest in lines if "apt-get install" in rest)
-    words = shlex.split(install)
-    packages = {word for word in words[words.index("install") + 1:words.index("&&", words.index("install"))]
-                if not word.startswith("-")}
+    packages = {package for name, rest in lines if name == "RUN" for package in installed_packages(rest)}
     needed = {}
     loaded = dict(re.findall(r"(\S+) => (/\S+)", subprocess.run(["ldd", options.trireme], capture_output=True,
                                                                 text=True, check=True).stdout))
@@ -97,8 +130,12 @@ def main():
     release = Path("/etc/os-release").read_text()
     if 'VERSION_ID="12"' not in release or "ID=debian" not in release:
         skip("the image's packages are Debian 12's, and this is another system")
-    port = check_manifest(yaml.safe_load((FOLDER / "trireme.yaml").read_text()), options)
+    port, images = check_manifest(yaml.safe_load((FOLDER / "trireme.yaml").read_text()), options)
+    assert set(images) == {"trireme"}
     check_image((FOLDER / "Dockerfile").read_text(), port, options)
+    gpu_port, gpu_images = check_manifest(yaml.safe_load((FOLDER / "trireme_gpu.yaml").read_text()), options)
+    assert gpu_port == port, "both images have the same sshd"
+    check_gpu_image((FOLDER / "Dockerfile.cuda").read_text(), gpu_images)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,61 @@ TEST_F(Cli, Help) {
   }
 }
 
+std::vector<std::string> subcommands_in(const std::string& help) {
+  std::vector<std::string> names;
+  const auto at = help.find("\nSubcommands:\n");
+  std::istringstream lines(at == std::string::npos ? "" : help.substr(at + 1));
+  std::string line, name;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && std::istringstream(line) >> name) {
+    if (line.starts_with("  ") && line[2] != ' ') names.push_back(name);
+  }
+  return names;
+}
+
+TEST_F(Cli, TheHelpOfEveryCommandEndsWithAnExample) {
+  std::vector<std::vector<std::string>> commands = {{}};
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    std::vector<std::string> words = commands[i];
+    words.emplace_back("--help");
+    const std::string help = run(words).out;
+    const std::vector<std::string> subcommands = subcommands_in(help);
+    std::string name = "trireme";
+    for (const std::string& word : commands[i]) name += " " + word;
+    for (const std::string& subcommand : subcommands) {
+      commands.push_back(commands[i]);
+      commands.back().push_back(subcommand);
+    }
+    if (i == 0) continue;
+    const std::string before = help.substr(0, help.find("Example:\n  "));
+    ASSERT_LT(before.size(), help.size()) << name;
+    std::string example = help.substr(before.size());
+    EXPECT_EQ(std::count(example.begin(), example.end(), '\n'), 2) << name;
+    EXPECT_THAT(example, HasSubstr(name + " "));
+    if (!subcommands.empty()) continue;  // its example is of one of them
+    std::istringstream rest(example.substr(std::min(example.size(), example.find(name))));
+    for (std::string word; rest >> word;) {
+      if (word.starts_with("--")) {
+        EXPECT_THAT(before, HasSubstr("\n  " + word)) << name;
+      }
+    }
+  }
+  EXPECT_GE(commands.size(), 22u);
+}
+
+TEST_F(Cli, PlanGroupsItsOptions) {
+  const std::string help = run({"plan", "--help"}).out;
+  for (const char* title :
+       {"Job and machine:", "Output:", "Picture of a step:", "Search for a layout:", "Scaling and cost:"})
+    EXPECT_THAT(help, HasSubstr(std::string("\n") + title + "\n"));
+  // Every option but --help has a group.
+  const auto ungrouped = help.find("\nOptions:\n");
+  ASSERT_NE(ungrouped, std::string::npos);
+  const std::string options = help.substr(ungrouped, help.find("\n\n", ungrouped) - ungrouped);
+  EXPECT_THAT(options, HasSubstr("\n  -h,--help"));
+  EXPECT_THAT(options, ::testing::Not(HasSubstr("\n  --")));
+}
+
 // The environment may set small stacks, which end a thread with a segmentation fault.
 TEST_F(Cli, SmallStacksOfThreadsAreRaised) {
   const auto restarted = [&](const std::string& setting) {

@@ -117,6 +117,24 @@ TEST_P(HfCli, TokensTemplateAndGenerationSettingsComeBack) {
   }
 }
 
+TEST_P(HfCli, EvalTakesTheFolder) {
+  ASSERT_EQ(export_to("hf").exit_code, 0);
+  const std::vector<std::string> settings = {
+      "--json", "--set", "data.kind=synthetic", "--set", "train.micro_batch=1", "--threads", "1"};
+  const auto loss_of = [&](const std::string& place) {
+    std::vector<std::string> command = {"eval", place};
+    command.insert(command.end(), settings.begin(), settings.end());
+    const ProgramResult result = run(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out).at("loss").get<double>();
+  };
+  const double loss = loss_of("run");
+  EXPECT_EQ(loss_of("hf"), loss);
+  EXPECT_EQ(loss_of("hf:hf"), loss);
+  EXPECT_THAT(refusal({"eval", "hf"}), HasSubstr("--data"));
+  EXPECT_THAT(refusal({"eval", "hf", "--ema"}), HasSubstr("hf is a folder of transformers"));
+}
+
 TEST_P(HfCli, Refusals) {
   ASSERT_EQ(export_to("hf").exit_code, 0);
   EXPECT_THAT(refusal({"export", "run", "--format", "hf", "--out", "hf"}), HasSubstr("hf is there already"));

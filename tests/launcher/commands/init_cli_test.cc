@@ -61,10 +61,12 @@ TEST_F(InitCli, DataWithoutEvaluationGiveAJobWithout) {
 }
 
 TEST_F(InitCli, JobsOfPicturesTrainAsTheyStand) {
+  int width = 20;  // no picture is also in the other set
   for (const std::string split : {"train", "test"}) {
     for (const std::string name : {"cat/1", "cat/2", "dog/1", "dog/2", "owl/1"}) {
+      ++width;
       testing::write_file(scratch_ / "pictures" / split / (name + ".jpg"),
-                          testing::encode_jpeg({.width = 20, .height = 20}, testing::gradient(20, 20)));
+                          testing::encode_jpeg({.width = width, .height = 20}, testing::gradient(width, 20)));
     }
   }
   ASSERT_EQ(init({"images", "--data", "pictures"}).exit_code, 0);
@@ -81,6 +83,10 @@ TEST_F(InitCli, JobsOfPretrainedModelsTrainAsTheyStand) {
   ASSERT_EQ(init({"llama", "--data", "data"}).exit_code, 0);
   ASSERT_EQ(step("base").exit_code, 0);
   ASSERT_EQ(run({"export", "base", "--format", "hf", "--out", "hf"}).exit_code, 0);
+  const ProgramResult before =
+      run({"sample", "hf:hf", "--tokenizer", "bytes", "--prompt", "a", "--tokens", "9"});
+  EXPECT_EQ(before.exit_code, 0) << before.err;
+  EXPECT_EQ(before.out, run({"sample", "base", "--prompt", "a", "--tokens", "9"}).out);
   for (const std::string name : {"lora", "llama"}) {
     const ProgramResult result = init({name, "--from", "hf:hf", "--data", "data"});
     ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -65,10 +65,9 @@ TEST_F(HfExchange, GivenKeysGoBefore) {
               HasSubstr("has model.name = \"llama\", not \"gpt\""));
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\nsize = \"1b\""); }),
               HasSubstr("both define the shape"));
-  EXPECT_THAT(
-      error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
-      HasSubstr(
-          "model.dropout is for GPTs, BERTs, LSTMs, ViTs and CCTs and has no effect with model.name = \"llama\""));
+  EXPECT_THAT(error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
+              HasSubstr("model.dropout is for GPTs, BERTs, LSTMs, ViTs and CCTs and has no effect with "
+                        "model.name = \"llama\""));
   EXPECT_THAT(error_message([&] { parse("from = \"" + folder_.path().string() + "\""); }),
               HasSubstr("\"\" or \"hf:FOLDER\""));
   EXPECT_THAT(error_message([&] { parse("from = \"hf:\""); }), HasSubstr("\"\" or \"hf:FOLDER\""));
@@ -81,6 +80,7 @@ TEST_F(HfExchange, TheTaskIsThatOfTheSavedClass) {
       .name = "bert", .task = ModelTask::kClassify, .classes = 3, .layers = 2, .hidden = 24, .heads = 6};
   classifier.vocab = 50;
   classifier.seq_len = 16;
+  classifier.norm_epsilon = 1e-12;
   write(hf_model_of(classifier).config);
   const auto read = [&](const std::string& keys) {
     return parse_config(
@@ -105,7 +105,7 @@ TEST_F(HfExchange, TheTaskIsThatOfTheSavedClass) {
 TEST_F(HfExchange, UnknownArchitecturesNameTheKnown) {
   write({{"model_type", "mamba"}});
   EXPECT_THAT(error_message([&] { parse("from = " + from()); }, ErrorCode::kUnsupported),
-              AllOf(HasSubstr("config.json: model_type is \"mamba\", and this build knows gpt2, llama")));
+              AllOf(HasSubstr("config.json: model_type is \"mamba\", and this build reads gpt2, llama, mistral")));
   EXPECT_THAT(
       error_message([&] { hf_model_of({.name = "resnet50"}); }, ErrorCode::kUnsupported),
       HasSubstr("a resnet50 has no form in Hugging Face's format here; GPTs, Llamas, BERTs, ViTs have"));

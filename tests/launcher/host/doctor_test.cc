@@ -29,6 +29,26 @@ TEST(Doctor, TextAndJsonAgree) {
   EXPECT_THAT(text, ::testing::HasSubstr("123 GFLOP/s"));
 }
 
+TEST(Doctor, LooksUpLocalhost) {
+  DoctorReport report = examine({});
+  EXPECT_EQ(report.localhost.name, "localhost");
+  report.localhost = {.name = "localhost", .problem = "Name or service not known", .seconds = 5.01};
+  EXPECT_THAT(to_text(report),
+              ::testing::HasSubstr("not found (Name or service not known) after 5.0 s: mpirun looks it up"));
+  EXPECT_THAT(to_text(report), ::testing::HasSubstr("the line \"127.0.0.1 localhost\" to /etc/hosts"));
+  const auto json = to_json(report)["localhost"];
+  EXPECT_EQ(json["problem"], "Name or service not known");
+  EXPECT_EQ(json["lookup_s"], 5.01);
+}
+
+TEST(NameLookup, IsShortUnlessSomethingIsWrong) {
+  EXPECT_EQ(look_up_name("127.0.0.1").problem, "");
+  EXPECT_NE(look_up_name(std::string(300, 'x')).problem, "");  // longer than a name can be: no DNS is asked
+  EXPECT_EQ(describe_localhost({.name = "localhost", .problem = "", .seconds = 0.0002}), "found in 0.2 ms");
+  EXPECT_THAT(describe_localhost({.name = "localhost", .problem = "", .seconds = 2}),
+              ::testing::StartsWith("found after 2.0 s: mpirun looks it up"));
+}
+
 // nccl-tests, doc/PERFORMANCE.md: bus bandwidth = algorithm bandwidth x 2 (n - 1) / n.
 TEST(Doctor, MeasuresAllReduces) {
   EXPECT_EQ(all_reduce_bus_factor(2), 1.0);

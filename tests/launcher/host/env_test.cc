@@ -77,6 +77,21 @@ TEST(Env, SlurmWithPmix) {
   EXPECT_EQ(launch.local_rank, 1);
 }
 
+TEST(Env, SlurmListsTheTasksOfEachNode) {
+  const auto tasks = [](const std::string& list, const std::string& node) {
+    return read_launch_environment(
+               variables({{"PMIX_RANK", "0"}, {"SLURM_STEP_TASKS_PER_NODE", list}, {"SLURM_NODEID", node}}))
+        .num_local_ranks;
+  };
+  EXPECT_EQ(tasks("4", "0"), 4);
+  EXPECT_EQ(tasks("4(x2)", "1"), 4);
+  EXPECT_EQ(tasks("4(x2),3,2(x12)", "2"), 3);
+  EXPECT_EQ(tasks("4(x2),3,2(x12)", "14"), 2);
+  EXPECT_EQ(tasks("4(x2)", "2"), 1);  // unknown
+  EXPECT_EQ(tasks("4(x", "0"), 1);
+  EXPECT_EQ(tasks("", "0"), 1);
+}
+
 TEST(Env, SlurmWithoutMpiIsRefused) {
   const std::string message = error_message([] {
     read_launch_environment(variables({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"}}));

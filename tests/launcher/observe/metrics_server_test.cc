@@ -70,13 +70,31 @@ TEST(MetricsServer, ServesOneText) {
 
 TEST(MetricsServer, NamesOfOtherServersAreNotAnswered) {
   const MetricsServer server("127.0.0.1:0", [] { return std::string("x 1\n"); });
-  const auto status = [&](const std::string& headers) {
-    return Client(port_of(server), "GET /metrics HTTP/1.1\r\n" + headers + "\r\n").answer().substr(0, 13);
-  };
-  EXPECT_EQ(status("Host: 127.0.0.1:9464\r\n"), "HTTP/1.1 200 ");
-  EXPECT_EQ(status("Host: evil.example:9464\r\n"), "HTTP/1.1 421 ");
-  EXPECT_EQ(status("Host: localhost\r\nhOST: localhost\r\n"), "HTTP/1.1 400 ");
-  EXPECT_EQ(status("Host: localhost\r\nOrigin: http://evil.example\r\n"), "HTTP/1.1 403 ");
+  for (const std::string path : {"/metrics", "/healthz"}) {
+    const auto status = [&](const std::string& headers) {
+      return Client(port_of(server), "GET " + path + " HTTP/1.1\r\n" + headers + "\r\n")
+          .answer()
+          .substr(0, 13);
+    };
+    EXPECT_EQ(status("Host: 127.0.0.1:9464\r\n"), "HTTP/1.1 200 ");
+    EXPECT_EQ(status("Host: evil.example:9464\r\n"), "HTTP/1.1 421 ");
+    EXPECT_EQ(status("Host: localhost\r\nhOST: localhost\r\n"), "HTTP/1.1 400 ");
+    EXPECT_EQ(status("Host: localhost\r\nOrigin: http://evil.example\r\n"), "HTTP/1.1 403 ");
+  }
+}
+
+TEST(MetricsServer, HealthNeedsNoMetrics) {
+  int calls = 0;
+  const MetricsServer server("127.0.0.1:0", [&] { return std::to_string(++calls); });
+  const int port = port_of(server);
+  const std::string answer = request(port, "GET /healthz");
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(answer, HasSubstr("text/plain"));
+  EXPECT_TRUE(answer.ends_with("\r\n\r\nok\n")) << answer;
+  EXPECT_TRUE(request(port, "HEAD /healthz").ends_with("\r\n\r\n"));
+  EXPECT_THAT(request(port, "DELETE /healthz"), StartsWith("HTTP/1.1 405 "));
+  EXPECT_THAT(request(port, "GET /healthz/"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_EQ(calls, 0);
 }
 
 TEST(MetricsServer, TargetsMayNameTheServer) {
