@@ -111,9 +111,8 @@ std::unique_ptr<Tokenizer> find_tokenizer(const Checkpoint& checkpoint) {
 
 /// Writes the image settings and the SentencePiece model in transformers' format. Only ViT has an image
 /// processor here.
-void write_beside_model(const Checkpoint& checkpoint, const ModelSection& model,
+void write_beside_model(const Checkpoint& checkpoint, const RunState& state, const ModelSection& model,
                         const std::filesystem::path& out) {
-  const RunState state = read_run_state(checkpoint);
   const DataRecord& data = state.data;
   write_hf_extras(state.hf_extras, out);
   if (data.images && family_of(model).hf->model_types.front() == "vit") {
@@ -191,7 +190,11 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   TRIREME_CHECK(is_adapted || !arguments.adapters, "--adapters: {} was trained without train.lora",
                 checkpoint.folder.string());
   ModelSection section;  // of what needs it
-  if (is_adapted || format == ExportFormat::kHf) section = resolve(read_run_state(checkpoint).config).model;
+  RunState state;
+  if (is_adapted || format == ExportFormat::kHf) {
+    state = read_run_state(checkpoint);
+    section = resolve(state.config).model;
+  }
   const SavedAdapters adapters =
       is_adapted ? saved_adapters(section, *build_blocks(section)) : SavedAdapters{};
   const auto tokenizer = format == ExportFormat::kHf ? find_tokenizer(checkpoint) : nullptr;
@@ -201,9 +204,9 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
     num_tensors = write_adapters(model, adapters, section, arguments);
   } else if (format == ExportFormat::kHf) {
     HfModel hf = hf_model_of(section, saved_class_names(checkpoint));
-    add_special_tokens(read_run_state(checkpoint).hf_extras, hf.config);
+    add_special_tokens(state.hf_extras, hf.config);
     write_hf_folder(merged, hf, kDTypes.at(arguments.dtype), {arguments.out, on_existing(arguments)});
-    write_beside_model(checkpoint, section, arguments.out);
+    write_beside_model(checkpoint, state, section, arguments.out);
   } else {
     write_model(merged, checkpoint, arguments.out);
   }

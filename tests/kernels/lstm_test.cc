@@ -29,7 +29,7 @@ struct LstmInputs {
   Floats x, w, bias, h0, c0, dh;
 };
 
-// What the op wrote. h, c and dgates are in the order [B, T, ...].
+// Results of the op; h, c and dgates are in the order [B, T, ...].
 struct LstmResults {
   Floats gates, h, c, h_n, c_n, dgates, dh0, dc0;
 

@@ -152,7 +152,7 @@ TEST_F(LstmWeights, OtherModelsOfPyTorchAreRefusedByName) {
   EXPECT_THAT(refused_weights(without_bias), HasSubstr("has no tensor 'rnn.bias_hh_l1'"));
 }
 
-// The names in files are those of PyTorch in both directions, and the bits are kept.
+// Files have PyTorch's names in both directions, and the bits are kept.
 TEST_F(LstmWeights, AFileOfPyTorchComesBack) {
   testing::write_file(scratch_ / "job.toml", kTiny);
   write_torch_file(scratch_ / "torch.safetensors", torch_shapes(2, 6));
