@@ -13,6 +13,7 @@
 #include "runtime/ops/relu.h"
 #include "runtime/ops/reshape.h"
 #include "runtime/ops/sequence_pool.h"
+#include "runtime/ops/shift_channels.h"
 #include "runtime/ops/token_positions.h"
 #include "runtime/tape.h"
 #include "tests/support/gradcheck.h"
@@ -84,6 +85,16 @@ TEST(ImageGradients, SequencePool) {
                     .input = {3, 6, 5},
                     .op = [](Context& ctx, const Tensor& x) {
                       return ops::sequence_pool(ctx, x, ops::linear(ctx, x, {0}));
+                    }});
+}
+
+// The shift follows from the same input, so that gradients of both are compared.
+TEST(ImageGradients, ShiftChannels) {
+  expect_gradients({.parameters = {{.name = "weight", .shape = {4, 4}}},
+                    .input = {3, 2, 5, 4},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      const Tensor means = ops::reshape(ctx, ops::global_pool(ctx, x), {3, 4});
+                      return ops::shift_channels(ctx, x, ops::linear(ctx, means, {0}));
                     }});
 }
 
