@@ -93,8 +93,7 @@ TEST(ImageGradients, ShiftChannels) {
   expect_gradients({.parameters = {{.name = "weight", .shape = {4, 4}}},
                     .input = {3, 2, 5, 4},
                     .op = [](Context& ctx, const Tensor& x) {
-                      const Tensor means = ops::reshape(ctx, ops::global_pool(ctx, x), {3, 4});
-                      return ops::shift_channels(ctx, x, ops::linear(ctx, means, {0}));
+                      return ops::shift_channels(ctx, x, ops::linear(ctx, ops::global_pool(ctx, x), {0}));
                     }});
 }
 
@@ -241,6 +240,9 @@ TEST(ImageOpChecks, NameBothShapes) {
                  });
   expect_refused("token_positions: a first token [4] does not fit tokens [2, 5, 3]", [](Context& c) {
     ops::token_positions(c, c.empty({2, 5, 3}), {.first = {1}, .positions = {0}});
+  });
+  expect_refused("shift_channels: a shift [2, 4] does not fit the input [2, 5, 3]", [](Context& c) {
+    ops::shift_channels(c, c.empty({2, 5, 3}), c.empty({2, 4}));
   });
   expect_refused("sequence_pool: scores [2, 4] do not fit tokens [2, 5, 3]", [](Context& c) {
     ops::sequence_pool(c, c.empty({2, 5, 3}), c.empty({2, 4}));
