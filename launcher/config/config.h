@@ -92,6 +92,7 @@ struct DataSection {
   double mask_probability = 0.15;
   std::int64_t mask_token = 0;
   bool pack = false;
+  DocumentDataset::TooLong too_long = DocumentDataset::TooLong::kCutEnd;
   std::int64_t class_token = 0;
   std::int64_t cache = 0;
   ImageDataset::OnBadImage on_bad_image = ImageDataset::OnBadImage::kFail;
