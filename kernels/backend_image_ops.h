@@ -284,10 +284,36 @@ void visit_views(SequencePoolBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx, args.dscores);
 }
 
+/// y[b, p] = x[b, p] + shift[b]: a vector for each sample, added at all of its positions.
+struct ShiftChannelsArgs {
+  static constexpr const char* kName = "shift_channels";
+  ConstTensorView x;      // [B, P, C]
+  ConstTensorView shift;  // [B, C]
+  TensorView y;           // like x; may be x
+};
+template <class Visit>
+void visit_views(ShiftChannelsArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.shift);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
+
+/// sum[b] = the sum over p of x[b, p], in an order that depends on P alone.
+struct SumPositionsArgs {
+  static constexpr const char* kName = "sum_positions";
+  ConstTensorView x;  // [B, P, C]
+  TensorView sum;     // [B, C]
+};
+template <class Visit>
+void visit_views(SumPositionsArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.sum);
+}
+
 /// The ops of this file, in the order of their structs.
-using ImageOps = OpList<Conv2dFwdArgs, Conv2dBwdDataArgs, Conv2dBwdWeightArgs, BatchNormFwdArgs,
-                        BatchNormInferArgs, BatchNormBwdArgs, ReluArgs, ReluBwdArgs, MaxPoolFwdArgs,
-                        MaxPoolBwdArgs, AvgPoolFwdArgs, AvgPoolBwdArgs, TokenPositionsFwdArgs,
-                        TokenPositionsBwdArgs, SequencePoolFwdArgs, SequencePoolBwdArgs>;
+using ImageOps =
+    OpList<Conv2dFwdArgs, Conv2dBwdDataArgs, Conv2dBwdWeightArgs, BatchNormFwdArgs, BatchNormInferArgs,
+           BatchNormBwdArgs, ReluArgs, ReluBwdArgs, MaxPoolFwdArgs, MaxPoolBwdArgs, AvgPoolFwdArgs,
+           AvgPoolBwdArgs, TokenPositionsFwdArgs, TokenPositionsBwdArgs, SequencePoolFwdArgs,
+           SequencePoolBwdArgs, ShiftChannelsArgs, SumPositionsArgs>;
 
 }  // namespace trireme
