@@ -34,6 +34,10 @@ template <>
 inline constexpr Arithmetic kFp32Arithmetic<AttentionFwdArgs> = Arithmetic::kThreeTf32;
 template <>
 inline constexpr Arithmetic kFp32Arithmetic<AttentionBwdArgs> = Arithmetic::kThreeTf32;
+template <>
+inline constexpr Arithmetic kFp32Arithmetic<CrossAttentionFwdArgs> = Arithmetic::kThreeTf32;
+template <>
+inline constexpr Arithmetic kFp32Arithmetic<CrossAttentionBwdArgs> = Arithmetic::kThreeTf32;
 
 // Floating-point operations; two for a multiplication and an addition.
 template <class Args>
@@ -57,6 +61,13 @@ inline double operations_of(const AttentionFwdArgs& args) {
 inline double operations_of(const AttentionBwdArgs& args) {
   const double pairs = 10.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
   return args.causal ? pairs / 2 : pairs;
+}
+/// As for self-attention, over the keys of the other sequence.
+inline double operations_of(const CrossAttentionFwdArgs& args) {
+  return 4.0 * static_cast<double>(args.out.num_elems() * args.k.shape[1]);
+}
+inline double operations_of(const CrossAttentionBwdArgs& args) {
+  return 10.0 * static_cast<double>(args.out.num_elems() * args.k.shape[1]);
 }
 /// The recurrent products of all steps.
 inline double operations_of(const LstmFwdArgs& args) {

@@ -12,17 +12,18 @@ struct Case {
   std::int64_t images, height, width, channels, outputs, kernel_height, kernel_width;
   ConvGeometry geometry;
   std::int64_t out_height() const {
-    return (height + 2 * geometry.padding - kernel_height) / geometry.stride + 1;
+    return (height + geometry.padding + geometry.end_padding() - kernel_height) / geometry.stride + 1;
   }
   std::int64_t out_width() const {
-    return (width + 2 * geometry.padding - kernel_width) / geometry.stride + 1;
+    return (width + geometry.padding + geometry.end_padding() - kernel_width) / geometry.stride + 1;
   }
   Shape x() const { return {images, height, width, channels}; }
   Shape weight() const { return {outputs, channels / geometry.groups, kernel_height, kernel_width}; }
   Shape y() const { return {images, out_height(), out_width(), outputs}; }
   std::string text() const {
-    return fmt::format("x {}, weight {}, stride {}, padding {}, groups {}", x().to_string(),
-                       weight().to_string(), geometry.stride, geometry.padding, geometry.groups);
+    return fmt::format("x {}, weight {}, stride {}, padding {} and {}, groups {}", x().to_string(),
+                       weight().to_string(), geometry.stride, geometry.padding, geometry.end_padding(),
+                       geometry.groups);
   }
 };
 
@@ -76,6 +77,17 @@ const Case kCases[] = {
     {2, 3, 2, 8, 8, 1, 1, {.stride = 5}},
     {1, 3, 37, 136, 8, 1, 1, {.stride = 2}},              // rows with more accesses than a block has threads
     {2, 5, 6, 8, 16, 1, 1, {.stride = 2, .padding = 1}},  // 1 x 1 kernel with padding
+    // Another padding at the end: with a stride; of an odd image, whose last pixels are unused; without a
+    // stride; with minimal filtering; none at the end; with groups; few channels; and 1 x 1 kernels.
+    {2, 8, 6, 16, 24, 3, 3, {.stride = 2, .padding_after = 1}},
+    {3, 7, 5, 8, 8, 3, 3, {.stride = 2, .padding_after = 1}},
+    {2, 5, 6, 12, 10, 3, 3, {.stride = 1, .padding = 0, .padding_after = 2}},
+    {4, 9, 13, 32, 48, 3, 3, {.stride = 1, .padding = 0, .padding_after = 1}},
+    {4, 9, 13, 32, 32, 3, 3, {.stride = 1, .padding = 2, .padding_after = 0}},
+    {2, 6, 6, 8, 12, 3, 3, {.stride = 2, .padding = 1, .groups = 4, .padding_after = 0}},
+    {1, 8, 18, 3, 8, 3, 3, {.stride = 2, .padding_after = 1}},
+    {2, 4, 5, 8, 16, 1, 1, {.stride = 1, .padding_after = 1}},
+    {2, 4, 5, 8, 16, 1, 1, {.stride = 2, .padding_after = 1}},
 };
 
 const Case& case_of(const Shape& x, const ConvGeometry& geometry) {

@@ -34,6 +34,27 @@ TEST_P(ElementwiseTest, Add) {
   }
 }
 
+TEST_P(ElementwiseTest, Mul) {
+  for (const DType dtype : kFloatTypes) {
+    for (const std::int64_t n : kSizes) {
+      auto a = random(n, 1.0f, dtype), b = random(n, 1.0f, dtype);
+      a[0] = kInfinity;
+      for (const int where : {0, 1, 2}) {
+        const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+          const DeviceArray x = rig.upload({n}, a, dtype), y = rig.upload({n}, b, dtype);
+          const DeviceArray apart = rig.poisoned({n}, dtype);
+          const DeviceArray& to = where == 0 ? apart : where == 1 ? x : y;
+          rig.run(MulArgs{.a = x, .b = y, .out = to});
+          return {to.download()};
+        });
+        for (std::int64_t i = 0; i < n; ++i) {
+          ASSERT_EQ(out[0][i], rounded(a[i] * b[i], dtype)) << name(dtype) << " " << n << " " << i;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(ElementwiseTest, Scale) {
   for (const DType dtype : kFloatTypes) {
     for (const std::int64_t n : kSizes) {
@@ -125,12 +146,15 @@ double gelu_derivative(double x) {
 double derivative(Activation activation, double x) {
   if (activation == Activation::kNone) return 1.0;
   if (activation == Activation::kTanh) return 1.0 - std::tanh(x) * std::tanh(x);
+  const double sigmoid = 1.0 / (1.0 + std::exp(-x));
+  if (activation == Activation::kSilu) return sigmoid * (1.0 + x * (1.0 - sigmoid));
   return activation == Activation::kGelu ? gelu_derivative(x) : gelu_tanh_derivative(x);
 }
 
 double value(Activation activation, double x) {
   if (activation == Activation::kNone) return x;
   if (activation == Activation::kTanh) return std::tanh(x);
+  if (activation == Activation::kSilu) return x / (1.0 + std::exp(-x));
   if (activation == Activation::kGelu) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
   return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
 }
@@ -141,8 +165,8 @@ TEST_P(ElementwiseTest, ActivationFwd) {
       auto x = random(n, 3.0f, dtype);
       x[n / 2] = kNan;
       for (const bool in_place : {false, true}) {
-        for (const Activation activation :
-             {Activation::kNone, Activation::kGeluTanh, Activation::kGelu, Activation::kTanh}) {
+        for (const Activation activation : {Activation::kNone, Activation::kGeluTanh, Activation::kGelu,
+                                            Activation::kTanh, Activation::kSilu}) {
           SCOPED_TRACE(fmt::format("{} {} in place {} activation {}", name(dtype), n, in_place,
                                    static_cast<int>(activation)));
           const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
@@ -169,8 +193,8 @@ TEST_P(ElementwiseTest, ActivationBwd) {
     for (const std::int64_t n : kSizes) {
       const auto dy = random(n, 1.0f, dtype), pre = random(n, 6.0f, dtype);
       for (const bool in_place : {false, true}) {
-        for (const Activation activation :
-             {Activation::kNone, Activation::kGeluTanh, Activation::kGelu, Activation::kTanh}) {
+        for (const Activation activation : {Activation::kNone, Activation::kGeluTanh, Activation::kGelu,
+                                            Activation::kTanh, Activation::kSilu}) {
           SCOPED_TRACE(fmt::format("{} {} in place {} activation {}", name(dtype), n, in_place,
                                    static_cast<int>(activation)));
           const Outputs out = same_bits_for_all_threads([&](const Rig& rig) -> Outputs {

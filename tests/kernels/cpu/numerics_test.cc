@@ -30,11 +30,11 @@ Floats random(std::int64_t n, float factor = 1.0f) {
 /// The results of one table for fixed inputs.
 struct Results {
   Floats gelu, gelu_bwd, swiglu, swiglu_bwd, dropout, norms, y, statistics, dx, dgamma, logits, losses, adamw,
-      lion, sgd, out, dqkv, lstm, dgates;
+      lion, sgd, out, dqkv, cross, lstm, dgates;
 
   std::vector<const Floats*> all() const {
-    return {&gelu,   &gelu_bwd, &swiglu, &swiglu_bwd, &dropout, &norms, &y,    &statistics, &dx,    &dgamma,
-            &logits, &losses,   &adamw,  &lion,       &sgd,     &out,   &dqkv, &lstm,       &dgates};
+    return {&gelu,   &gelu_bwd, &swiglu, &swiglu_bwd, &dropout, &norms, &y,    &statistics, &dx,   &dgamma,
+            &logits, &losses,   &adamw,  &lion,       &sgd,     &out,   &dqkv, &cross,      &lstm, &dgates};
   }
 };
 
@@ -177,6 +177,39 @@ void run_attention(const Numerics& n, Results& r) {
                         .scratch = bwd_scratch.data()});
 }
 
+// 77 keys for 150 queries, in separate tensors.
+void run_cross_attention(const Numerics& n, Results& r) {
+  constexpr std::int64_t kQueries = 150, kKeys = 77, kHeadDim = 20;
+  const Floats q = random(kQueries * kHeadDim, 2.0f), k = random(kKeys * kHeadDim, 2.0f),
+               v = random(kKeys * kHeadDim + 1), dout = random(kQueries * kHeadDim + 1);
+  r.cross.resize(2 * q.size() + 2 * k.size());  // out, dq, dk, dv
+  float *const out = r.cross.data(), *const dq = out + q.size(), *const dk = dq + q.size();
+  Floats lse(kQueries), scratch(n.attention_bwd->scratch_floats(kKeys, kHeadDim)),
+      fwd_scratch(n.attention_fwd->scratch_floats(kKeys, kHeadDim));
+  const AttentionHead head{.element = Element::kFp32,
+                           .q = q.data(),
+                           .k = k.data(),
+                           .v = v.data(),
+                           .q_pitch = kHeadDim,
+                           .kv_pitch = kHeadDim,
+                           .out = out,
+                           .out_pitch = kHeadDim,
+                           .num_queries = kQueries,
+                           .num_keys = kKeys,
+                           .head_dim = kHeadDim,
+                           .scale = 0.25f,
+                           .causal = false};
+  n.attention_fwd->run({.head = head, .out = out, .lse = lse.data(), .scratch = fwd_scratch.data()});
+  n.attention_bwd->run({.head = head,
+                        .group = 1,
+                        .dout = dout.data(),
+                        .lse = lse.data(),
+                        .dq = dq,
+                        .dk = dk,
+                        .dv = dk + k.size(),
+                        .scratch = scratch.data()});
+}
+
 void run_lstm(const Numerics& n, Results& r) {
   const Floats x = random(4 * kCols, 4.0f), bias = random(4 * kCols + 1), c = random(kCols, 2.0f);
   r.lstm.resize(6 * kCols);  // gates, c, h
@@ -207,6 +240,7 @@ Results run(const Numerics& n) {
   run_rows(n, r);
   run_optimizers(n, r);
   run_attention(n, r);
+  run_cross_attention(n, r);
   return r;
 }
 
@@ -293,6 +327,50 @@ TEST(NumericsTest, TanhKeepsRelativeAccuracy) {
       EXPECT_NEAR(y[i], exact, 3e-7 * std::fabs(exact)) << x[i];
       // Denormal results may be 0.
       EXPECT_NEAR(dx[i], 1 / (cosh * cosh), 2e-6 / (cosh * cosh) + 1.2e-38) << x[i];
+    }
+  }
+}
+
+TEST(NumericsTest, SiluKeepsRelativeAccuracy) {
+  Floats x{1e-30f, -1e-6f, 100.0f, -100.0f, 3e38f, -3e38f, 0.0f};
+  for (float value = -80.0f; value < 20.0f; value += 3e-3f) x.push_back(value);
+  const auto n = static_cast<std::int64_t>(x.size());
+  const Floats dy(x.size(), 1.0f);
+  for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
+    SCOPED_TRACE((*table)->isa);
+    Floats y = x, dx(x.size());
+    (*table)->activation->epilogue(
+        {.d = y.data(), .rows = 1, .cols = n, .pitch = n, .activation = Activation::kSilu});
+    (*table)->activation->silu_bwd(dy.data(), x.data(), dx.data(), n);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double sigmoid = 1.0 / (1.0 + std::exp(-double{x[i]})), exact = x[i] * sigmoid;
+      EXPECT_NEAR(y[i], exact, 6e-7 * std::fabs(exact) + 1.2e-38) << x[i];
+      EXPECT_NEAR(dx[i], sigmoid * (1.0 + x[i] * (1.0 - sigmoid)), 5e-7) << x[i];
+    }
+    Floats beyond{std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()};
+    (*table)->activation->epilogue(
+        {.d = beyond.data(), .rows = 1, .cols = 2, .pitch = 2, .activation = Activation::kSilu});
+    EXPECT_TRUE(std::isinf(beyond[0]) && std::isnan(beyond[1]));
+  }
+}
+
+TEST(NumericsTest, SquaredErrorsAndProducts) {
+  const std::int64_t n = 1003;
+  Floats a(n), b(n), difference(n), product(n);
+  double expected = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = std::sin(static_cast<float>(i)), b[i] = std::cos(2.0f * static_cast<float>(i));
+    expected += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+  }
+  for (const Numerics* const* table = supported_numerics(); *table != nullptr; ++table) {
+    SCOPED_TRACE((*table)->isa);
+    const ElementwiseNumerics& elementwise = *(*table)->elementwise;
+    EXPECT_NEAR(elementwise.squared_error(a.data(), b.data(), n), expected, 1e-6 * expected);
+    elementwise.scaled_difference(a.data(), b.data(), 3.0f, difference.data(), n);
+    elementwise.mul(a.data(), b.data(), product.data(), n);
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(difference[i], (a[i] - b[i]) * 3.0f) << i;
+      EXPECT_EQ(product[i], a[i] * b[i]) << i;
     }
   }
 }

@@ -80,6 +80,22 @@ TEST(Roofline, CountsAttentionByHand) {
       5 * product / 2);
 }
 
+TEST(Roofline, CountsCrossAttentionByHand) {
+  const auto q = view({2, 16, 8}), k = view({2, 5, 8}), lse = view({2, 2, 16}, DType::kFloat32);
+  const double product = 2.0 * 2 * 16 * 5 * 8;  // product of scores, all heads and samples
+  const double bytes = 2.0 * 2 * (16 + 16 + 5 + 5) * 8 + 4.0 * 2 * 2 * 16;
+  EXPECT_EQ(cost_of(CrossAttentionFwdArgs{.q = q, .k = k, .v = k, .out = q, .lse = lse, .num_heads = 2}),
+            (OpCost{bytes, 2 * product, Arithmetic::kSixteenBit}));
+  EXPECT_EQ(cost_of(CrossAttentionBwdArgs{
+                        .q = q, .k = k, .v = k, .dout = q, .out = q, .lse = lse, .dq = q, .dk = k, .dv = k})
+                .operations,
+            5 * product);
+  const auto wide = view({2, 16, 8}, DType::kFloat32);
+  EXPECT_EQ(
+      cost_of(CrossAttentionFwdArgs{.q = wide, .k = wide, .v = wide, .out = wide, .lse = lse}).arithmetic,
+      Arithmetic::kThreeTf32);
+}
+
 TEST(Roofline, CountsFp32AttentionAsThreeProductsOfTf32) {
   const auto qkv = view({2, 16, 24}, DType::kFloat32), out = view({2, 16, 8}, DType::kFloat32),
              lse = view({2, 2, 16}, DType::kFloat32);
