@@ -42,6 +42,13 @@ struct ModelSection {
   std::int64_t image_size = 0;
   std::int64_t patch = 0;
   std::int64_t convs = 0;
+  // UNets only:
+  std::vector<std::int64_t> widths;            // empty: taken from size
+  std::vector<std::int64_t> attention_levels;  // likewise
+  std::int64_t head_width = 0;
+  std::int64_t norm_groups = 0;
+  std::string projection;  // empty: taken from size
+  std::string style;       // likewise
   std::string pool = "class";
   double norm_epsilon = 0.0;
   double stochastic_depth = 0.0;
@@ -85,6 +92,7 @@ struct DataSection {
   double mask_probability = 0.15;
   std::int64_t mask_token = 0;
   bool pack = false;
+  DocumentDataset::TooLong too_long = DocumentDataset::TooLong::kCutEnd;
   std::int64_t class_token = 0;
   std::int64_t cache = 0;
   ImageDataset::OnBadImage on_bad_image = ImageDataset::OnBadImage::kFail;

@@ -37,7 +37,7 @@ EvaluationOptions evaluation_of(const JobConfig& config, std::shared_ptr<const D
   }
   // Packed rows are sorted by length.
   const bool in_order =
-      family_of(config.model).data.in_order_of_classes || config.data.kind == DataKind::kDocuments;
+      family_of(config.model).data.in_order_of_classes || is_of_documents(config.data.kind);
   const bool spreads = in_order && evaluation.num_samples < data->num_samples();
   evaluation.dataset =
       spreads ? std::make_shared<const SpreadSamples>(data, evaluation.num_samples) : std::move(data);
