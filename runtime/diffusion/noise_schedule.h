@@ -37,7 +37,6 @@ class NoiseSchedule {
   double alpha_product(std::int64_t timestep) const;
   double signal(std::int64_t timestep) const;  // its square root
   double noise(std::int64_t timestep) const;   // the square root of 1 minus the product
-  double beta(std::int64_t timestep) const;
   /// signal^2 / noise^2.
   double signal_to_noise(std::int64_t timestep) const;
 
@@ -46,7 +45,7 @@ class NoiseSchedule {
   double min_snr_weight(std::int64_t timestep, double gamma, DiffusionTarget target) const;
 
  private:
-  std::vector<double> betas_, alpha_products_;
+  std::vector<double> alpha_products_;
 };
 
 }  // namespace trireme

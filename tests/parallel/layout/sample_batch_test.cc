@@ -1,0 +1,84 @@
+#include "parallel/layout/sample_batch.h"
+
+#include <gtest/gtest.h>
+
+#include "parallel/foresee/predict.h"
+#include "runtime/data/batch_parts.h"
+
+namespace trireme {
+namespace {
+
+std::vector<std::pair<Shape, DType>> specs_of(const Batch& batch) {
+  std::vector<std::pair<Shape, DType>> specs;
+  for (const Tensor* tensor :
+       {&batch.inputs, &batch.targets, &batch.target_weights, &batch.key_bounds, &batch.positions,
+        &batch.types, &batch.timesteps, &batch.condition, &batch.classes}) {
+    specs.emplace_back(tensor->defined() ? tensor->shape() : Shape{0}, tensor->dtype());
+  }
+  return specs;
+}
+
+const SampleSpec kSpecs[] = {
+    {.input = {16}, .target = {16}},
+    {.input = {16}, .target = {16}, .documents = true},
+    {.input = {8, 8, 3}, .input_dtype = DType::kFloat32, .target = {4}, .target_weights = true},
+    {.input = {5}, .input_dtype = DType::kFloat32, .target = {2, 3}, .target_dtype = DType::kFloat32},
+    {.input = {8, 8, 4},
+     .input_dtype = DType::kFloat32,
+     .target = {8, 8, 4},
+     .target_dtype = DType::kFloat32,
+     .target_weights = true,
+     .timesteps = true,
+     .condition = {7, 6},
+     .classes = true}};
+
+// A prediction runs on batches without data, a job on batches from host memory: both have the same tensors.
+TEST(SampleBatch, HasTheTensorsOfAHostBatch) {
+  const Context ctx = Context::create({DeviceType::kMeta}, 1);
+  for (const SampleSpec& spec : kSpecs) {
+    const Batch made =
+        make_batch(spec, 3, [&](const Shape& shape, DType dtype) { return ctx.empty(shape, dtype); });
+    const HostBatch host = batches_without_data(spec)(0, 3);
+    Batch put;
+    const auto upload = [&](Tensor& tensor, const void*, const Shape& shape, DType dtype) {
+      tensor = ctx.empty(shape, dtype);
+    };
+    put_inputs(host, put, upload);
+    EXPECT_FALSE(put.targets.defined());
+    put_targets(host, put, upload);
+    EXPECT_EQ(specs_of(put), specs_of(made));
+  }
+}
+
+TEST(SampleBatch, IsJoinedWithAllItsParts) {
+  const auto part = [](float first, std::int64_t count) {
+    HostBatch batch;
+    batch.input_shape = {count, 1};
+    batch.target_shape = {count, 2};
+    batch.target_dtype = DType::kFloat32;
+    batch.condition_shape = {count, 1, 1};
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float value = first + static_cast<float>(i);
+      batch.number_targets.insert(batch.number_targets.end(), {value, -value});
+      batch.target_weights.push_back(value + 0.25f);
+      batch.timesteps.push_back(value + 0.5f);
+      batch.condition.push_back(value + 0.75f);
+      batch.classes.push_back(static_cast<std::int32_t>(value));
+    }
+    return batch;
+  };
+  const HostBatch all = part(3, 5);
+  const HostBatch joined = join_batches({part(3, 2), part(5, 1), part(6, 2)});
+  EXPECT_EQ(joined.target_shape, (Shape{5, 2}));
+  EXPECT_EQ(joined.target_dtype, DType::kFloat32);
+  EXPECT_EQ(joined.weights_shape(), Shape{5});
+  EXPECT_EQ(joined.condition_shape, (Shape{5, 1, 1}));
+  EXPECT_EQ(joined.number_targets, all.number_targets);
+  EXPECT_EQ(joined.target_weights, all.target_weights);
+  EXPECT_EQ(joined.timesteps, all.timesteps);
+  EXPECT_EQ(joined.condition, all.condition);
+  EXPECT_EQ(joined.classes, all.classes);
+}
+
+}  // namespace
+}  // namespace trireme
