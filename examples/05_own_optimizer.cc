@@ -3,8 +3,8 @@
 //
 // Run:     build/release/bin/05_own_optimizer
 // Expect:  the loss falls from about 2.4 to below 0.3; 1 rank, 4 ranks with ZeRO-1, 2 with ZeRO-3 and 2
-// stages print the same state hash. Each rank's predicted memory of the optimizer is the measured memory, a
-// quarter of it on 4 ranks. A checkpoint of 1 rank continues on 2 with the same bits. Takes about a second.
+// stages print the same state hash. Each rank's predicted memory of the optimizer is the measured memory. A
+// checkpoint of 1 rank continues on 2 with the same bits. Takes about a second.
 #include <cmath>
 #include <cstdio>
 #include <filesystem>

@@ -40,6 +40,22 @@ if(links MATCHES "libtrireme_(foresee|data)")
   message(FATAL_ERROR "the engine links trireme::foresee or trireme::data")
 endif()
 
+# The examples of code of one's own are written for such programs.
+set(examples 04_own_op_and_loss 05_own_optimizer 06_own_schedule_and_communicator)
+list(JOIN examples " " example_names)
+file(WRITE ${WORK}/examples/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(examples LANGUAGES CXX)
+find_package(trireme REQUIRED COMPONENTS foresee models)
+foreach(name IN ITEMS ${example_names})
+  add_executable(\${name} ${CMAKE_CURRENT_LIST_DIR}/../../examples/\${name}.cc)
+  target_link_libraries(\${name} trireme::foresee trireme::models)
+endforeach()
+")
+build_project(${WORK}/examples ${WORK}/examples/build)
+foreach(name ${examples})
+  run(${WORK}/examples/build/${name})
+endforeach()
+
 # An installed header that includes one that was left behind would show only later, in somebody's project.
 file(GLOB_RECURSE headers RELATIVE ${prefix}/include/trireme ${prefix}/include/trireme/*.h)
 list(LENGTH headers num_headers)

@@ -23,19 +23,10 @@ endif()
 # is made of.
 install(DIRECTORY runtime parallel models DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme
   FILES_MATCHING PATTERN "*.h" PATTERN "mpi_*.h" EXCLUDE PATTERN "nccl_*.h" EXCLUDE)
-install(FILES
-  kernels/activation.h
-  kernels/backend.h
-  kernels/backend_chunk_ops.h
-  kernels/backend_image_ops.h
-  kernels/backend_marks.h
-  kernels/backend_ops.h
-  kernels/backend_recurrent_ops.h
-  kernels/backend_products.h
-  kernels/backend_step_ops.h
-  kernels/backend_types.h
-  kernels/op_table.h
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme/kernels)
+file(GLOB trireme_operator_headers CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/kernels/activation.h ${PROJECT_SOURCE_DIR}/kernels/backend*.h
+  ${PROJECT_SOURCE_DIR}/kernels/op_table.h)
+install(FILES ${trireme_operator_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme/kernels)
 
 configure_package_config_file(
   third_party/trireme-config.cmake.in ${PROJECT_BINARY_DIR}/trireme-config.cmake
