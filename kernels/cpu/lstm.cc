@@ -70,7 +70,7 @@ class LstmFwd {
                   .depth = e_.units,
                   .units = e_.units,
                   .groups = kGates},
-                 e_.samples),
+                 e_.samples, args.h0.defined() ? e_.steps : e_.steps - 1),
         sums_(exec, product_.sums()),
         bias_floats_(exec, args.bias.dtype == DType::kFloat32 ? 0 : kGates * e_.units, 1),
         bias_(read(args.bias, 0, kGates * e_.units, bias_floats_.of(0))) {}
@@ -141,7 +141,7 @@ class LstmBwd {
                   .depth = kGates * e_.units,
                   .units = e_.units,
                   .groups = 1},
-                 e_.samples),
+                 e_.samples, args.dh0.defined() ? e_.steps : e_.steps - 1),
         sums_(exec, product_.sums()),
         dc_(exec, args.dc0.defined() ? 0 : e_.samples * e_.units, 1) {}
 

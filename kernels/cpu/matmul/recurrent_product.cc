@@ -7,7 +7,13 @@ std::int64_t in_strips(std::int64_t lines, std::int64_t strip) {
   return ceil_div(lines, strip) * strip;
 }
 
-UnitRanges ranges_of(const RecurrentWeight& weight, int num_threads, std::int64_t col_strip) {
+/// Floats of the packed columns of `units` units of `groups` groups, for `depth` of k.
+std::int64_t packed_floats(std::int64_t units, std::int64_t groups, std::int64_t depth) {
+  return in_strips(units, numerics().gemm->col_strip) * groups * depth;
+}
+
+/// With `once`, each thread has room for one part, else there is room for the whole weight.
+UnitRanges ranges_of(const RecurrentWeight& weight, int num_threads, bool once) {
   constexpr std::int64_t kLine = 16;  // floats of a cache line
   UnitRanges ranges;
   std::int64_t packed_at = 0;
@@ -18,41 +24,56 @@ UnitRanges ranges_of(const RecurrentWeight& weight, int num_threads, std::int64_
     for (std::int64_t unit = first; unit < end; unit += RecurrentProduct::kUnits) {
       const std::int64_t count = std::min(RecurrentProduct::kUnits, end - unit);
       pieces.push_back({unit, count, packed_at});
-      packed_at += in_strips(count, col_strip) * weight.groups * weight.depth;
+      if (!once) packed_at += packed_floats(count, weight.groups, weight.depth);
     }
+    if (once) packed_at += packed_floats(RecurrentProduct::kUnits, 1, depths_of(weight.depth).depth);
   }
   return ranges;
 }
 
-std::int64_t packed_floats(const RecurrentWeight& weight, const UnitRanges& ranges, std::int64_t col_strip) {
+std::int64_t packed_floats(const RecurrentWeight& weight, const UnitRanges& ranges, bool once) {
   const UnitPiece& last = ranges.back().back();
-  return last.packed_at + in_strips(last.count, col_strip) * weight.groups * weight.depth;
+  if (once) return last.packed_at + packed_floats(RecurrentProduct::kUnits, 1, depths_of(weight.depth).depth);
+  return last.packed_at + packed_floats(last.count, weight.groups, weight.depth);
 }
 
 }  // namespace
 
 RecurrentProduct::RecurrentProduct(const KernelContext& exec, const RecurrentWeight& weight,
-                                   std::int64_t rows)
+                                   std::int64_t rows, std::int64_t products)
     : gemm_(*numerics().gemm),
       weight_(weight),
       rows_(rows),
       strip_rows_(in_strips(rows, gemm_.row_strip)),
       depths_(depths_of(weight.depth)),
-      ranges_(ranges_of(weight, exec.num_threads, gemm_.col_strip)),
-      packed_weight_(exec, packed_floats(weight, ranges_, gemm_.col_strip)),
+      once_(products <= 1),
+      ranges_(ranges_of(weight, exec.num_threads, once_)),
+      packed_weight_(exec, packed_floats(weight, ranges_, once_)),
       packed_states_{Workspace(exec, strip_rows_ * weight.depth),
                      Workspace(exec, strip_rows_ * weight.depth)} {}
 
-// A piece holds a block of k after the other, and each block all groups.
-void RecurrentProduct::pack_weight(const UnitPiece& piece) const {
-  const std::int64_t cols = in_strips(piece.count, gemm_.col_strip);
-  float* next = packed_weight_.data() + piece.packed_at;
+template <class Body>
+void RecurrentProduct::for_each_part(const UnitPiece& piece, const Body& body) const {
+  float* packed = packed_weight_.data() + piece.packed_at;
   for (std::int64_t k = 0; k < weight_.depth; k += depths_.depth) {
     const std::int64_t depth = std::min(depths_.depth, weight_.depth - k);
-    for (std::int64_t group = 0; group < weight_.groups; ++group, next += cols * depth) {
-      gemm_.pack_b(weight_.operand.strips(group * weight_.units + piece.first, piece.count, k, depth, next));
+    for (std::int64_t group = 0; group < weight_.groups; ++group) {
+      body(group, k, depth, packed);
+      if (!once_) packed += packed_floats(piece.count, 1, depth);
     }
   }
+}
+
+void RecurrentProduct::pack_part(const UnitPiece& piece, std::int64_t group, std::int64_t k,
+                                 std::int64_t depth, float* packed) const {
+  gemm_.pack_b(weight_.operand.strips(group * weight_.units + piece.first, piece.count, k, depth, packed));
+}
+
+void RecurrentProduct::pack_weight(const UnitPiece& piece) const {
+  if (once_) return;
+  for_each_part(piece, [&](std::int64_t group, std::int64_t k, std::int64_t depth, float* packed) {
+    pack_part(piece, group, k, depth, packed);
+  });
 }
 
 void RecurrentProduct::pack_state(std::int64_t step, const PackedOperand& state, std::int64_t first,
@@ -72,22 +93,18 @@ void RecurrentProduct::pack_state(std::int64_t step, const PackedOperand& state,
 
 void RecurrentProduct::multiply(std::int64_t step, const UnitPiece& piece, float* sums) const {
   const float* const state = packed_states_[step % 2].data();
-  const std::int64_t cols = in_strips(piece.count, gemm_.col_strip);
-  const float* next = packed_weight_.data() + piece.packed_at;
-  for (std::int64_t k = 0; k < weight_.depth; k += depths_.depth) {
-    const std::int64_t depth = std::min(depths_.depth, weight_.depth - k);
-    for (std::int64_t group = 0; group < weight_.groups; ++group, next += cols * depth) {
-      gemm_.multiply({.a = state + strip_rows_ * k,
-                      .b = next,
-                      .c = sums + group * kUnits,
-                      .rows = rows_,
-                      .cols = piece.count,
-                      .depth = depth,
-                      .c_pitch = weight_.groups * kUnits,
-                      .accumulate = k > 0,
-                      .prefetch_b = true});
-    }
-  }
+  for_each_part(piece, [&](std::int64_t group, std::int64_t k, std::int64_t depth, float* packed) {
+    if (once_) pack_part(piece, group, k, depth, packed);
+    gemm_.multiply({.a = state + strip_rows_ * k,
+                    .b = packed,
+                    .c = sums + group * kUnits,
+                    .rows = rows_,
+                    .cols = piece.count,
+                    .depth = depth,
+                    .c_pitch = weight_.groups * kUnits,
+                    .accumulate = k > 0,
+                    .prefetch_b = !once_});
+  });
 }
 
 }  // namespace trireme::cpu

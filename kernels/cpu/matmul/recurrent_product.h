@@ -5,7 +5,8 @@
 // packs them for the next step, so a step needs one barrier, and the thread's part of the weight stays in its
 // cache if it fits. If not, visiting the pieces in alternating order finds the last of them in cache, and
 // products prefetch the strip of the next. The packed state has two buffers, because other threads still read
-// the state before the step.
+// the state before the step. With a single product, as for the next token in decoding, each part of the
+// weight is packed right before it is multiplied, and stays in cache in between.
 //
 // The depth alone decides how the sum of an element is split ([Note: panels]). So neither the number of
 // threads nor the batch size changes a bit.
@@ -41,11 +42,14 @@ class RecurrentProduct {
  public:
   static constexpr std::int64_t kUnits = 48;  // most of a piece; a multiple of every col_strip
 
-  RecurrentProduct(const KernelContext& exec, const RecurrentWeight& weight, std::int64_t rows);
+  /// `products`: how often multiply() is called for each piece.
+  RecurrentProduct(const KernelContext& exec, const RecurrentWeight& weight, std::int64_t rows,
+                   std::int64_t products);
 
   /// Floats that multiply() writes.
   std::int64_t sums() const { return rows_ * weight_.groups * kUnits; }
 
+  /// Before the first product of a piece.
   void pack_weight(const UnitPiece& piece) const;
 
   /// Packs elements [first, first + count) of the state that step `step` reads. The first of them of the
@@ -73,6 +77,13 @@ class RecurrentProduct {
   }
 
  private:
+  /// body(group, k, depth, packed) for each part of a piece in the order of memory: a block of k after the
+  /// other, and in each block all groups.
+  template <class Body>
+  void for_each_part(const UnitPiece& piece, const Body& body) const;
+  void pack_part(const UnitPiece& piece, std::int64_t group, std::int64_t k, std::int64_t depth,
+                 float* packed) const;
+
   /// In backward order, the pieces that a thread visited last come first.
   template <class Body>
   void for_my_pieces(bool backward, const Body& body) const {
@@ -87,6 +98,7 @@ class RecurrentProduct {
   const RecurrentWeight weight_;
   const std::int64_t rows_, strip_rows_;  // of the state; in whole strips
   const Depths depths_;
+  const bool once_;  // at most one product
   const UnitRanges ranges_;
   const Workspace packed_weight_;
   const std::array<Workspace, 2> packed_states_;
