@@ -15,6 +15,7 @@
 #include "runtime/base/device.h"
 #include "runtime/base/error.h"
 #include "runtime/data/image_dataset.h"
+#include "runtime/diffusion/noise_schedule.h"
 #include "runtime/loss_scaler.h"
 #include "runtime/optim/lr_schedule.h"
 #include "runtime/optim/optimizer.h"
@@ -23,7 +24,7 @@
 
 namespace trireme {
 
-enum class DataKind : std::uint8_t { kTokens, kDocuments, kImages, kSynthetic };
+enum class DataKind : std::uint8_t { kTokens, kDocuments, kImages, kLatents, kSynthetic };
 
 /// Training task of a text model.
 enum class ModelTask : std::uint8_t { kMaskedTokens, kClassify };
@@ -99,6 +100,7 @@ template <>
 inline constexpr auto kWords<DataKind> = std::to_array<Word<DataKind>>({{DataKind::kTokens, "tokens"},
                                                                         {DataKind::kDocuments, "documents"},
                                                                         {DataKind::kImages, "images"},
+                                                                        {DataKind::kLatents, "latents"},
                                                                         {DataKind::kSynthetic, "synthetic"}});
 template <>
 inline constexpr auto kWords<ModelTask> =
@@ -111,6 +113,16 @@ inline constexpr auto kWords<ViewOptions::Crop> =
 template <>
 inline constexpr auto kWords<ImageDataset::OnBadImage> = std::to_array<Word<ImageDataset::OnBadImage>>(
     {{ImageDataset::OnBadImage::kFail, "fail"}, {ImageDataset::OnBadImage::kSkip, "skip"}});
+template <>
+inline constexpr auto kWords<NoiseSchedule::Kind> =
+    std::to_array<Word<NoiseSchedule::Kind>>({{NoiseSchedule::Kind::kLinear, "linear"},
+                                              {NoiseSchedule::Kind::kScaledLinear, "scaled_linear"},
+                                              {NoiseSchedule::Kind::kCosine, "cosine"}});
+template <>
+inline constexpr auto kWords<DiffusionTarget> =
+    std::to_array<Word<DiffusionTarget>>({{DiffusionTarget::kNoise, "epsilon"},
+                                          {DiffusionTarget::kVelocity, "v"},
+                                          {DiffusionTarget::kSample, "x0"}});
 template <>
 inline constexpr auto kWords<OptimizerConfig::Kind> =
     std::to_array<Word<OptimizerConfig::Kind>>({{OptimizerConfig::Kind::kAdamW, "adamw"},

@@ -31,13 +31,13 @@ struct JobData {
 };
 
 struct DataModule {
-  DataKind kind;                     // never kSynthetic
-  std::string_view source;           // what data.train names
-  std::string_view throughput_unit;  // "tokens": unit of the throughput
-  int max_auto_workers = 1;          // reader threads with data.workers = "auto", at most the rank's threads
-  bool in_order_of_classes = false;  // samples are sorted by class, so the first ones are not representative
-  bool masks_tokens = false;         // masked language modelling
-  bool takes_documents = false;      // also supports DataKind::kDocuments
+  DataKind kind;                      // never kSynthetic
+  std::string_view source;            // what data.train names
+  std::string_view throughput_unit;   // "tokens": unit of the throughput
+  int max_auto_workers = 1;           // reader threads with data.workers = "auto", at most the rank's threads
+  bool in_order_of_classes = false;   // samples are sorted by class, so the first ones are not representative
+  bool masks_tokens = false;          // masked language modelling
+  std::optional<DataKind> also = {};  // a second supported kind
   SampleSpec (*sample_spec)(const JobConfig& config);              // the shapes of one training sample
   std::string (*describe_sample)(const JobConfig& config);         // "1024 tokens"
   JobData (*open)(const JobConfig& config, bool read_whole);       // see open_data()

@@ -259,7 +259,7 @@ const DataModule kMaskedTokenData{
     .source = kTokenData.source,
     .throughput_unit = "tokens",
     .masks_tokens = true,
-    .takes_documents = true,
+    .also = DataKind::kDocuments,
     .sample_spec = token_sample_spec,
     .describe_sample = describe_tokens,
     .open = [](const JobConfig& config,

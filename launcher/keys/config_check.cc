@@ -19,7 +19,7 @@ namespace {
 void check_data(const JobConfig& config) {
   const DataSection& data = config.data;
   const DataModule& module = family_of(config.model).data;
-  const bool fits = data.kind == module.kind || (data.kind == DataKind::kDocuments && module.takes_documents);
+  const bool fits = data.kind == module.kind || data.kind == module.also;
   TRIREME_CHECK(data.kind == DataKind::kSynthetic || fits,
                 "data.kind = \"{}\" is not what {} is trained on: set it to \"{}\" or \"synthetic\"",
                 to_word(data.kind), config.model.name, to_word(module.kind));
