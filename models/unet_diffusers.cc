@@ -11,15 +11,16 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kDiffusersVersion = "0.35.0";  // the oldest that tests/parity compared
+constexpr std::string_view kDiffusersVersion = "0.42.1";  // compared by tests/parity
 
-constexpr std::string_view kNoEffect[] = {"_class_name", "_diffusers_version", "_name_or_path", "sample_size",
-                                          "mid_block_type"};
+constexpr std::string_view kNoEffect[] = {"_diffusers_version", "_name_or_path", "sample_size"};
+constexpr std::string_view kOfTraining[] = {"dropout"};
 constexpr std::string_view kOfOtherEmbeddings[] = {"addition_embed_type_num_heads", "addition_time_embed_dim",
                                                    "num_train_timesteps",
                                                    "projection_class_embeddings_input_dim"};
 constexpr std::string_view kRounding[] = {"upcast_attention"};
 constexpr HfIdleKeys kIdle[] = {{"a name or a size that no tensor has", kNoEffect},
+                                {"a choice of the training", kOfTraining},
                                 {"for embeddings that are refused by their own keys", kOfOtherEmbeddings},
                                 {"attention sums in fp32 in every precision", kRounding}};
 
