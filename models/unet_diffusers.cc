@@ -6,7 +6,6 @@
 #include <array>
 
 #include "runtime/base/error.h"
-#include "runtime/parameter_slice.h"
 
 namespace trireme {
 namespace {
@@ -245,9 +244,7 @@ HfModel unet_to_diffusers(const UnetConfig& config, std::int64_t image_size) {
                 .library = HfLibrary::kDiffusers};
   for (const auto& block : build_unet(config)) {
     for (const ParameterSpec& spec : block->parameters()) {
-      if (spec.slice.chunk > 0) continue;  // part of a tensor that is listed
-      model.tensors.push_back(tensor_of(whole_name(spec.slice, block->full_name(spec)),
-                                        dims_of(whole_shape(spec.slice, spec.shape))));
+      model.tensors.push_back(tensor_of(block->full_name(spec), dims_of(spec.shape)));
     }
   }
   return model;
