@@ -119,10 +119,10 @@ std::int64_t UnetConfig::heads_of(std::int64_t width) const {
 
 UnetConfig unet_config_for_size(std::string_view size) {
   if (size == "cifar-tiny") {
-    return {.widths = {16, 32, 64}, .layers = 1, .attention_levels = {2}, .norm_groups = 8};
+    return {.widths = {16, 32, 48}, .layers = 1, .attention_levels = {2}, .norm_groups = 8};
   }
   if (size == "cifar-small") {
-    return {.widths = {48, 96, 128}, .layers = 2, .attention_levels = {1}, .norm_groups = 16};
+    return {.widths = {32, 64, 128}, .layers = 1, .attention_levels = {2}, .norm_groups = 16};
   }
   if (size == "ddpm-cifar10") return {.norm_epsilon = 1e-6, .style = UnetStyle::kDdpm};
   const UnetConfig stable_diffusion{.channels = 4,

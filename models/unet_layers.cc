@@ -7,10 +7,10 @@
 #include "runtime/ops/attention.h"
 #include "runtime/ops/cross_attention.h"
 #include "runtime/ops/dropout.h"
+#include "runtime/ops/geglu.h"
 #include "runtime/ops/group_norm.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
-#include "runtime/ops/mul.h"
 #include "runtime/ops/reshape.h"
 #include "runtime/ops/shift_channels.h"
 
@@ -45,14 +45,13 @@ UnetBlock::Layer UnetBlock::declare_conv(const std::string& name, std::int64_t i
 }
 
 UnetBlock::Layer UnetBlock::declare_linear(const std::string& name, std::int64_t inputs, std::int64_t outputs,
-                                           bool bias, const ParameterSlice& slice) {
+                                           bool bias) {
   const Initializer init = uniform_for(inputs);
   Layer layer;
-  layer.weight = declare(slice_of(
-      {.name = name + ".weight", .shape = {outputs, inputs}, .init = init, .allows_fp8 = true}, slice));
+  layer.weight =
+      declare({.name = name + ".weight", .shape = {outputs, inputs}, .init = init, .allows_fp8 = true});
   if (bias) {
-    layer.bias =
-        declare(slice_of({.name = name + ".bias", .shape = {outputs}, .init = init, .decay = false}, slice));
+    layer.bias = declare({.name = name + ".bias", .shape = {outputs}, .init = init, .decay = false});
   }
   return layer;
 }
@@ -141,11 +140,7 @@ UnetTransformer::UnetTransformer(UnetBlock& block, const std::string& name, cons
   value_ = block.declare_linear(inner + "attn2.to_v", config.condition_width, width, /*bias=*/false);
   cross_out_ = block.declare_linear(inner + "attn2.to_out.0", width, width);
   norms_[2] = block.declare_layer_norm(inner + "norm3", width);
-  // The first half of one matrix is gated by the second.
-  hidden_ = block.declare_linear(inner + "ff.net.0.proj", width, 8 * width, /*bias=*/true,
-                                 slice_of_chunk(0, 2, CutDim::kRows));
-  gate_ = block.declare_linear(inner + "ff.net.0.proj", width, 8 * width, /*bias=*/true,
-                               slice_of_chunk(1, 2, CutDim::kRows));
+  up_ = block.declare_linear(inner + "ff.net.0.proj", width, 8 * width);
   down_ = block.declare_linear(inner + "ff.net.2", 4 * width, width);
   out_ = declare_projection(".proj_out");
 }
@@ -167,12 +162,8 @@ Tensor UnetTransformer::attend_to(Context& ctx, const Tensor& tokens, const Tens
 }
 
 Tensor UnetTransformer::feed_forward(Context& ctx, const Tensor& tokens) const {
-  const Tensor h = normed(ctx, tokens, norms_[2]);
-  const Tensor hidden = ops::linear(ctx, h, hidden_.weight, {.bias = hidden_.bias});
-  const Tensor gate =
-      ops::linear(ctx, h, gate_.weight, {.bias = gate_.bias, .activation = Activation::kGelu});
-  return ops::linear(ctx, ops::mul(ctx, hidden, gate), down_.weight,
-                     {.bias = down_.bias, .residual = tokens});
+  const Tensor h = ops::linear(ctx, normed(ctx, tokens, norms_[2]), up_.weight, {.bias = up_.bias});
+  return ops::linear(ctx, ops::geglu(ctx, h), down_.weight, {.bias = down_.bias, .residual = tokens});
 }
 
 Tensor UnetTransformer::operator()(Context& ctx, const Tensor& x, const Tensor& condition) const {

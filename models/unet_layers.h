@@ -23,9 +23,8 @@ class UnetBlock : public Block {
   /// weight [outputs, inputs, kernel, kernel], and a bias.
   Layer declare_conv(const std::string& name, std::int64_t inputs, std::int64_t outputs,
                      std::int64_t kernel = 3);
-  /// weight [outputs, inputs]. `fan_in` of the initial values is `inputs`.
-  Layer declare_linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, bool bias = true,
-                       const ParameterSlice& slice = {});
+  /// weight [outputs, inputs].
+  Layer declare_linear(const std::string& name, std::int64_t inputs, std::int64_t outputs, bool bias = true);
   Layer declare_group_norm(const std::string& name, std::int64_t width);
   Layer declare_layer_norm(const std::string& name, std::int64_t width);
 
@@ -85,7 +84,7 @@ class UnetTransformer {
   UnetBlock::Layer norm_, in_, out_;
   std::array<UnetBlock::Layer, 3> norms_;
   UnetBlock::Layer qkv_, self_out_, query_, key_, value_, cross_out_;
-  UnetBlock::Layer hidden_, gate_, down_;
+  UnetBlock::Layer up_, down_;
   std::int64_t groups_ = 1;
   int heads_ = 1;
   bool linear_projection_ = false;

@@ -7,11 +7,12 @@
 namespace trireme {
 
 extern const ModelFamily kBertFamily, kCctFamily, kGptFamily, kLlamaFamily, kLstmFamily, kResNetFamily,
-    kVitFamily;
+    kUnetFamily, kVitFamily;
 
 std::span<const ModelFamily* const> model_families() {
-  static constexpr const ModelFamily* kFamilies[] = {
-      &kGptFamily, &kLlamaFamily, &kBertFamily, &kLstmFamily, &kResNetFamily, &kVitFamily, &kCctFamily};
+  static constexpr const ModelFamily* kFamilies[] = {&kGptFamily,  &kLlamaFamily,  &kBertFamily,
+                                                     &kLstmFamily, &kResNetFamily, &kVitFamily,
+                                                     &kCctFamily,  &kUnetFamily};
   return kFamilies;
 }
 

@@ -18,13 +18,14 @@ namespace trireme {
 
 class SafetensorsReader;
 
-/// A family in the format of Hugging Face transformers.
+/// A family in the format of Hugging Face's transformers or diffusers.
 struct HfFormat {
-  std::span<const std::string_view> model_types;                // in config.json; the first is written
+  std::span<const std::string_view> model_types;                // in config.json, or class names of diffusers
   ModelSection (*read)(const HfConfig& config);                 // reads the keys that config.json defines
   nlohmann::ordered_json (*config)(const ModelSection& model);  // `model` must be filled in
   HfModel (*write)(const ModelSection& model);                  // likewise
   std::string_view classifier = {};  // transformers class whose checkpoints have the class layer
+  HfLibrary library = HfLibrary::kTransformers;
 };
 
 struct ModelFamily {

@@ -25,7 +25,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("name", &M::name, one_of(all_of(&ModelFamily::names)),
            "Architecture. `resnet20`, `resnet56` and `cct` are for CIFAR's small images.")
       .add("from", &M::from, empty_or_after("hf:", "FOLDER"),
-           "Folder of Hugging Face's transformers whose config.json sets `name` and the shape, in place of "
+           "Folder of Hugging Face's transformers or diffusers whose config.json sets `name` and the shape, "
+           "in place of "
            "`size`. Keys of the job override it. Contexts above 2048 tokens are reduced to 2048, unless the "
            "model has a position table. Weights are read by `init_from`.")
       .add("init_from", &M::init_from, any(),
@@ -34,7 +35,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "torchvision's; LSTMs: `encoder`, `rnn` and `decoder` as in PyTorch's word_language_model); or, "
            "for "
            "GPTs, Llamas, BERTs and ViTs, a folder of Hugging Face's transformers in fp32, fp16 or bf16, in "
-           "one file or several shards. Empty: initialized from `train.seed`. A run that resumes from a "
+           "one file or several shards; for UNets such a folder of diffusers. Empty: initialized from "
+           "`train.seed`. A run that resumes from a "
            "checkpoint does not read it.")
       .add("new_head", &M::new_head, any(),
            "Initialize the classification layer from `train.seed` although `init_from` has one, to fine-tune "
@@ -46,18 +48,27 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add("classes", &M::classes, count_from(0),
            "Number of classes of the images, or of documents with `task` = classify. 0: the number in "
            "`from`, else the number of classes in the data. The published number, 1000 or 10, is used for "
-           "packed and synthetic images, and with an `init_from` whose head is kept.")
+           "packed and synthetic images, and with an `init_from` whose head is kept. UNets: rows of the "
+           "class table; 0: not class-conditional.")
       .add("label_smoothing", &M::label_smoothing, from_to_below(0, 1),
            "Share of a label that is spread over all classes in training.")
-      .add("size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
-           "Published shape. `gpt`: 124m to 13b (GPT-2 and GPT-3). `llama`: 15m (for CPUs), 1b and 3b (3.2), "
-           "8b (3.1). `bert`: tiny, base, large. `lstm`: ptb-medium, ptb-large (Zaremba et al. 2014), char. "
-           "`vit`: ti, s, b, l, h. `cct`: layers/kernelxconvs. The keys below override parts of it. Empty: "
-           "the keys below define the shape.")
-      .add("layers", &M::layers, count_from(0), "Transformer blocks or LSTM layers. 0: taken from `size`.")
+      .add(
+          "size", &M::size, one_of(all_of(&ModelFamily::sizes, {""})),
+          "Published shape. `gpt`: 124m to 13b (GPT-2 and GPT-3). `llama`: 15m (for CPUs), 1b and 3b (3.2), "
+          "8b (3.1). `bert`: tiny, base, large. `lstm`: ptb-medium, ptb-large (Zaremba et al. 2014), char. "
+          "`vit`: ti, s, b, l, h. `cct`: layers/kernelxconvs. `unet`: cifar-tiny and cifar-small (for CPUs), "
+          "ddpm-cifar10 (Ho et al. 2020), sd1 and sd2 (Stable Diffusion). The keys below override parts of "
+          "it. Empty: "
+          "the keys below define the shape.")
+      .add(
+          "layers", &M::layers, count_from(0),
+          "Transformer blocks, LSTM layers, or residual units of each level of a UNet. 0: taken from `size`.")
       .add("hidden", &M::hidden, count_from(0),
            "Width of the residual stream, or units of an LSTM layer. 0: taken from `size`.")
-      .add("heads", &M::heads, count_from(0), "Attention heads; must divide `hidden`. 0: taken from `size`.")
+      .add("heads", &M::heads, count_from(0),
+           "Attention heads; must divide `hidden`, or the `widths` of levels with attention. 0: taken from "
+           "`size`, or "
+           "from `head_width`.")
       .add("kv_heads", &M::kv_heads, count_from(0),
            "Heads of keys and values; each is shared by an equal number of query heads (grouped-query "
            "attention). Must divide `heads`. 0: taken from `size`; without `size`, equal to `heads`.")
@@ -76,17 +87,43 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
           "taken from `size`.")
       .add("image_size", &M::image_size, from_to(0, 4096),
            "Side in pixels of the images that positions are learned for. 0: `data.image_size`. If both are "
-           "set, they must be equal.")
+           "set, they must be equal. A UNet learns no positions: `data.image_size` has precedence.")
       .add("patch", &M::patch, from_to(0, 4096),
            "Side of a patch (token) in pixels; must divide the image's side. 0: as published, 16, or 14 for "
            "size h.")
       .add("convs", &M::convs, from_to(0, 16),
            "Number of 3 x 3 convolutions in the tokenizer, each with a max pool that halves the image. 0: "
            "taken from `size`; without `size`, 2.")
+      .add("channels", &M::channels, from_to(0, 1024),
+           "Channels of the images or latents. 0: taken from `size`; without `size`, 3.")
+      .add("widths", &M::widths, from_to(1, 65536),
+           "Channels of each resolution level of a UNet, from the full resolution on. Each level halves the "
+           "image of the one before. Empty: taken from `size`.")
+      .add("attention_levels", &M::attention_levels, from_to(0, 9),
+           "Levels of a UNet whose units have attention, counted from 0; its middle has attention in every "
+           "case. Empty: taken from `size`; without `size`, none.")
+      .add("head_width", &M::head_width, count_from(0),
+           "Width of an attention head of a UNet, in place of `heads`. If both are 0: taken from `size`; "
+           "without `size`, one head.")
+      .add("condition_width", &M::condition_width, count_from(0),
+           "Width of the vectors that a UNet's attention reads as condition; there are `seq_len` of them. 0: "
+           "taken from `size`; without `size`, no condition.")
+      .add(
+          "projection", &M::projection, one_of({"", "conv", "linear"}),
+          "Layers before and behind the attention to a condition: 1 x 1 convolutions or linear layers, which "
+          "differ in the shapes of their tensors. Empty: taken from `size`; without `size`, `conv`.")
+      .add("style", &M::style, one_of({"", "ddpm", "latent"}),
+           "`ddpm`: as Ho et al. 2020; time embeddings begin with sines, and convolutions with stride 2 pad "
+           "on "
+           "the right and below only. `latent`: as Stable Diffusion and the defaults of diffusers; cosines "
+           "first, padding on all sides. Empty: taken from `size`; without `size`, `latent`.")
+      .add("norm_groups", &M::norm_groups, count_from(0),
+           "Groups of every group norm; must divide all `widths`. 0: taken from `size`; without `size`, 32.")
       .add("pool", &M::pool, one_of({"class", "mean"}),
            "Input of the classification layer: the class token, or the mean of all tokens.")
       .add("norm_epsilon", &M::norm_epsilon, at_least(0),
-           "Added to the variance in every norm. 0: as published, 1e-5 in `gpt` and `llama`, 1e-12 in `bert` "
+           "Added to the variance in every norm (UNets: in group norms). 0: as published, 1e-5 in `gpt` and "
+           "`llama`, 1e-12 in `bert` "
            "and "
            "1e-6 in `vit`.")
       .add("stochastic_depth", &M::stochastic_depth, from_to_below(0, 1),

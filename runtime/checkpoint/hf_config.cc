@@ -98,6 +98,11 @@ bool HfConfig::is_null(const std::string& key) const {
   return found != values_.end() && found->is_null();
 }
 
+bool HfConfig::is_list(const std::string& key) const {
+  const auto found = find(key);
+  return found != values_.end() && found->is_array();
+}
+
 std::int64_t HfConfig::count(const std::string& key, std::int64_t otherwise) const {
   if (otherwise > 0 && !has(key)) return otherwise;
   const auto found = find(key);

@@ -35,6 +35,7 @@ class HfConfig {
   bool has(const std::string& key) const;
   /// True for null, false for a missing key: some defaults are not null.
   bool is_null(const std::string& key) const;
+  bool is_list(const std::string& key) const;
   /// An integer in [1, 2^31); `otherwise` (0: none) if the key is missing or null. These functions throw
   /// Error(kInvalidInput).
   std::int64_t count(const std::string& key, std::int64_t otherwise = 0) const;

@@ -14,6 +14,7 @@
 #include "runtime/data/synthetic_tokens.h"
 #include "tests/support/tiny_gpt.h"
 #include "tests/support/tiny_resnet.h"
+#include "tests/support/tiny_unet.h"
 
 namespace trireme::testing {
 namespace {
@@ -136,6 +137,13 @@ LayoutFamily cct(std::string name, int chunks = 1) {
       std::move(name), [=] { return tiny_cct(chunks, 0.1f); }, chunks);
 }
 
+LayoutFamily unet(std::string name, const UnetConfig& config) {
+  return {.name = std::move(name),
+          .build = [config] { return build_unet(config); },
+          .sample = unet_sample_spec(config),
+          .batches = [config](std::int64_t first) { return unet_source(config, first); }};
+}
+
 const std::vector<RankedLayout> kCommon = {
     {.ranks = 2},
     {.threads = 3},
@@ -178,6 +186,8 @@ const std::vector<LayoutFamily>& layout_families() {
                                                      vit("vit", TokenPool::kClassToken),
                                                      vit("vit_mean", TokenPool::kMean),
                                                      cct("cct"),
+                                                     unet("unet", tiny_unet_config()),
+                                                     unet("unet_condition", tiny_conditional_unet_config()),
                                                      vit("vit_chunks", TokenPool::kClassToken, kChunks),
                                                      cct("cct_chunks", kChunks)};
   return families;

@@ -8,6 +8,7 @@
 #include "runtime/ops/batch_norm.h"
 #include "runtime/ops/conv2d.h"
 #include "runtime/ops/cross_entropy.h"
+#include "runtime/ops/geglu.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/pool.h"
 #include "runtime/ops/relu.h"
@@ -95,6 +96,11 @@ TEST(ImageGradients, ShiftChannels) {
                     .op = [](Context& ctx, const Tensor& x) {
                       return ops::shift_channels(ctx, x, ops::linear(ctx, ops::global_pool(ctx, x), {0}));
                     }});
+}
+
+TEST(ImageGradients, Geglu) {
+  expect_gradients(
+      {.input = {3, 5, 8}, .op = [](Context& ctx, const Tensor& x) { return ops::geglu(ctx, x); }});
 }
 
 // A pool that selects the first token.
@@ -244,6 +250,7 @@ TEST(ImageOpChecks, NameBothShapes) {
   expect_refused("shift_channels: a shift [2, 4] does not fit the input [2, 5, 3]", [](Context& c) {
     ops::shift_channels(c, c.empty({2, 5, 3}), c.empty({2, 4}));
   });
+  expect_refused("geglu: input [2, 5] is not [..., 2 F]", [](Context& c) { ops::geglu(c, c.empty({2, 5})); });
   expect_refused("sequence_pool: scores [2, 4] do not fit tokens [2, 5, 3]", [](Context& c) {
     ops::sequence_pool(c, c.empty({2, 5, 3}), c.empty({2, 4}));
   });
