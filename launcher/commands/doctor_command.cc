@@ -33,6 +33,7 @@
 #include "launcher/keys/job_file.h"
 #include "launcher/render/json_text.h"
 #include "launcher/report/engines_report.h"
+#include "launcher/report/progress_lines.h"
 #include "launcher/report/roofline_report.h"
 #include "launcher/train/rank_session.h"
 #include "parallel/comm/local.h"
@@ -171,8 +172,10 @@ ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch,
                   measured.threads, measured.cores, file);
     return write_measured(file, with_shared_cores(read_cluster(file), measured));
   }
-  const Cluster now = measure_cluster(measured, [&](const std::string& what) {
-    if (launch.rank == 0) log_info("measuring " + what);
+  if (launch.rank == 0) log_info("measuring this machine: one to several minutes");
+  const TellShare progress = launch.rank == 0 ? share_lines() : TellShare([](const std::string&, double) {});
+  const Cluster now = measure_cluster(measured, [&](const std::string& what, double done) {
+    progress(what, done);
     rank.comm->barrier();
   });
   if (launch.rank != 0) return ExitCode::kDone;
