@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/bert_embedding.h"
+#include "models/key_bounds.h"
 #include "models/sequence_calls.h"
 #include "models/tensor_cut.h"
 #include "runtime/base/error.h"
@@ -91,7 +92,7 @@ Tensor BertBlock::attend(Context& ctx, const Tensor& x, const Tensor& bounds, co
 
 Activations BertBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
-  const Tensor bounds = input.size() > 1 ? input[1] : Tensor();
+  const Tensor bounds = bounds_of(input);
   Tensor out;
   if (config_.chunks > 1) {
     out = forward_chunks(ctx, x, bounds);
@@ -102,8 +103,7 @@ Activations BertBlock::forward(Context& ctx, const Activations& input, const Bat
     h = ops::linear(ctx, mid, all.up.weight, {.bias = all.up.bias, .activation = Activation::kGelu});
     out = add_and_norm(ctx, h, all.down, mid, norm2_);
   }
-  if (!bounds.defined()) return {std::move(out)};
-  return {std::move(out), bounds};
+  return with_bounds(std::move(out), bounds);
 }
 
 Tensor BertBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {

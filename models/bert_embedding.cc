@@ -1,5 +1,6 @@
 #include "models/bert_embedding.h"
 
+#include "models/key_bounds.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
@@ -43,8 +44,7 @@ Activations BertEmbedding::forward(Context& ctx, const Activations&, const Batch
   x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_,
                       {.epsilon = norm_epsilon_, .row_groups = layer_chunks_});
   x = ops::stream_dropout(ctx, x, dropout_);
-  if (!has_documents) return {x};
-  return {x, batch.key_bounds};
+  return with_bounds(x, batch.key_bounds);
 }
 
 }  // namespace trireme

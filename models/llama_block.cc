@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "models/key_bounds.h"
 #include "models/sequence_calls.h"
 #include "models/tensor_cut.h"
 #include "runtime/base/error.h"
@@ -51,7 +52,9 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
   }
 }
 
-Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
+// Rotary positions count from the start of the row: scores depend on differences of positions only.
+Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
+                          ops::LinearCut cut) const {
   const int heads = static_cast<int>(config_.heads) / cut_.chunks;
   const int kv_heads = static_cast<int>(config_.kv_heads) / cut_.chunks;
   const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
@@ -60,7 +63,7 @@ Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops
       [weight = chunk.qkv_weight, cut, groups = cut_.groups, rope](Context& inner, const Tensor& x) {
         return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut, .groups = groups}), rope);
       },
-      {.num_heads = heads, .num_kv_heads = kv_heads});
+      {.num_heads = heads, .num_kv_heads = kv_heads, .key_bounds = bounds});
 }
 
 Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
@@ -70,22 +73,24 @@ Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::Linear
 
 Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
-  if (config_.chunks > 1) return {forward_chunks(ctx, x)};
+  const Tensor bounds = bounds_of(input);
+  if (config_.chunks > 1) return with_bounds(forward_chunks(ctx, x, bounds), bounds);
   const Chunk& all = chunks_.front();
   const ops::NormOptions norm{.epsilon = config_.norm_epsilon};
-  Tensor h = attend(ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), all, ops::LinearCut::kNone);
+  Tensor h = attend(ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), bounds, all, ops::LinearCut::kNone);
   const Tensor mid = ops::linear(ctx, h, all.out_weight, {.residual = x});
   h = widen(ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), all, ops::LinearCut::kNone);
-  return {ops::linear(ctx, h, all.down_weight, {.residual = mid})};
+  return with_bounds(ops::linear(ctx, h, all.down_weight, {.residual = mid}), bounds);
 }
 
-Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x) const {
+Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
   const ops::NormOptions norm{.epsilon = config_.norm_epsilon, .row_groups = config_.chunks};
   const Tensor attended = ops::sum_over_chunks(
       ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return ops::ChunkOutput{
-            .x = attend(ctx, h, chunk, ops::LinearCut::kColumns), .weight = chunk.out_weight, .bias = {}};
+        return ops::ChunkOutput{.x = attend(ctx, h, bounds, chunk, ops::LinearCut::kColumns),
+                                .weight = chunk.out_weight,
+                                .bias = {}};
       });
   const Tensor mid = ops::add(ctx, attended, x);
   const Tensor widened =

@@ -25,16 +25,17 @@ struct LlamaBlockConfig {
 class LlamaBlock final : public Block {
  public:
   LlamaBlock(std::string name, const LlamaBlockConfig& config);
-  /// [B, T, C] -> [B, T, C].
+  /// [B, T, C] -> [B, T, C], and the bounds of keys if the input has them.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
   struct Chunk {
     ParamRef qkv_weight, out_weight, gate_up_weight, down_weight;
   };
-  Tensor attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
+  Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
+                ops::LinearCut cut) const;
   Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
-  Tensor forward_chunks(Context& ctx, const Tensor& x) const;
+  Tensor forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const;
 
   LlamaBlockConfig config_;
   ParamRef norm1_weight_, norm2_weight_;

@@ -1,5 +1,8 @@
 #include "models/token_embedding.h"
 
+#include "models/key_bounds.h"
+#include "runtime/base/error.h"
+#include "runtime/ops/add.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
 #include "runtime/ops/sequence_shard.h"
@@ -26,10 +29,21 @@ TokenEmbedding::TokenEmbedding(const TokenEmbeddingConfig& config)
 }
 
 Activations TokenEmbedding::forward(Context& ctx, const Activations&, const Batch& batch) const {
+  if (batch.key_bounds.defined() && positions_.defined()) return embed_documents(ctx, batch);
   const Tensor x = tokens_.size() == 1
                        ? ops::to_shard(ctx, ops::embedding(ctx, batch.inputs, tokens_.front(), positions_))
                        : ops::embedding_in_chunks(ctx, batch.inputs, tokens_, positions_);
-  return {ops::stream_dropout(ctx, x, dropout_)};
+  return with_bounds(ops::stream_dropout(ctx, x, dropout_), batch.key_bounds);
+}
+
+Activations TokenEmbedding::embed_documents(Context& ctx, const Batch& batch) const {
+  TRIREME_CHECK(
+      tokens_.size() == 1,
+      "{}: a table in {} chunks cannot add the learned positions of packed documents: use one chunk", name(),
+      tokens_.size());
+  Tensor x = ops::embedding(ctx, batch.inputs, tokens_.front());
+  x = ops::add(ctx, x, ops::embedding(ctx, batch.positions, positions_));
+  return with_bounds(ops::stream_dropout(ctx, ops::to_shard(ctx, x), dropout_), batch.key_bounds);
 }
 
 }  // namespace trireme

@@ -21,10 +21,14 @@ struct TokenEmbeddingConfig {
 class TokenEmbedding final : public Block {
  public:
   explicit TokenEmbedding(const TokenEmbeddingConfig& config);
-  /// tokens [B, T] int32 -> [B, T, C]. T <= positions if there are positions.
+  /// tokens [B, T] int32 -> [B, T, C], and the bounds of keys if the batch has them. T <= positions if there
+  /// are positions.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
+  /// With learned positions, which restart with each document.
+  Activations embed_documents(Context& ctx, const Batch& batch) const;
+
   float dropout_;
   std::vector<ParamRef> tokens_;  // by chunk
   ParamRef positions_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "models/key_bounds.h"
 #include "models/sequence_calls.h"
 #include "models/tensor_cut.h"
 #include "runtime/base/error.h"
@@ -72,7 +73,8 @@ TransformerBlock::TransformerBlock(std::string name, const TransformerBlockConfi
   }
 }
 
-Tensor TransformerBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
+Tensor TransformerBlock::attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
+                                ops::LinearCut cut) const {
   return ops::projected_attention(ctx, h,
                                   [weight = chunk.qkv_weight, bias = chunk.qkv_bias, cut,
                                    groups = cut_.groups](Context& inner, const Tensor& x) {
@@ -81,7 +83,8 @@ Tensor TransformerBlock::attend(Context& ctx, const Tensor& h, const Chunk& chun
                                   },
                                   {.num_heads = static_cast<int>(config_.heads) / cut_.chunks,
                                    .causal = config_.causal,
-                                   .dropout_p = config_.dropout});
+                                   .dropout_p = config_.dropout,
+                                   .key_bounds = bounds});
 }
 
 Tensor TransformerBlock::widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const {
@@ -100,23 +103,24 @@ Tensor TransformerBlock::project(Context& ctx, const Tensor& x, ParamRef weight,
 
 Activations TransformerBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
   const Tensor& x = input.at(0);
-  if (config_.chunks > 1) return {forward_chunks(ctx, x)};
+  const Tensor bounds = bounds_of(input);
+  if (config_.chunks > 1) return with_bounds(forward_chunks(ctx, x, bounds), bounds);
   const Chunk& all = chunks_.front();
   const ops::NormOptions norm{.epsilon = config_.norm_epsilon};
   Tensor h = ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_, norm);
-  h = attend(ctx, h, all, ops::LinearCut::kNone);
+  h = attend(ctx, h, bounds, all, ops::LinearCut::kNone);
   const Tensor mid = project(ctx, h, all.out_weight, all.out_bias, x);
   h = ops::layer_norm(ctx, mid, norm2_weight_, norm2_bias_, norm);
   h = widen(ctx, h, all, ops::LinearCut::kNone);
-  return {project(ctx, h, all.down_weight, all.down_bias, mid)};
+  return with_bounds(project(ctx, h, all.down_weight, all.down_bias, mid), bounds);
 }
 
-Tensor TransformerBlock::forward_chunks(Context& ctx, const Tensor& x) const {
+Tensor TransformerBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
   const ops::NormOptions norm{.epsilon = config_.norm_epsilon, .row_groups = config_.chunks};
   const Tensor attended = ops::sum_over_chunks(
       ctx, ops::layer_norm(ctx, x, norm1_weight_, norm1_bias_, norm), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return ops::ChunkOutput{.x = attend(ctx, h, chunk, ops::LinearCut::kColumns),
+        return ops::ChunkOutput{.x = attend(ctx, h, bounds, chunk, ops::LinearCut::kColumns),
                                 .weight = chunk.out_weight,
                                 .bias = chunk.out_bias};
       });

@@ -23,7 +23,7 @@ struct TransformerBlockConfig {
 class TransformerBlock final : public Block {
  public:
   TransformerBlock(std::string name, const TransformerBlockConfig& config);
-  /// [B, T, C] -> [B, T, C].
+  /// [B, T, C] -> [B, T, C], and the bounds of keys if the input has them.
   Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override;
 
  private:
@@ -33,11 +33,12 @@ class TransformerBlock final : public Block {
     ParamRef qkv_weight, qkv_bias, out_weight, out_bias;
     ParamRef up_weight, up_bias, down_weight, down_bias;
   };
-  Tensor attend(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
+  Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
+                ops::LinearCut cut) const;
   Tensor widen(Context& ctx, const Tensor& h, const Chunk& chunk, ops::LinearCut cut) const;
   /// residual + dropout(x W^T + b), in one kernel without dropout.
   Tensor project(Context& ctx, const Tensor& x, ParamRef weight, ParamRef bias, const Tensor& residual) const;
-  Tensor forward_chunks(Context& ctx, const Tensor& x) const;
+  Tensor forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const;
 
   TransformerBlockConfig config_;
   ParamRef norm1_weight_, norm1_bias_, norm2_weight_, norm2_bias_;

@@ -186,8 +186,7 @@ std::optional<Difference> compare_fact(DataFact fact, const DataRecord& saved, c
 }
 
 TokenizerRecord tokenizer_at(const JobConfig& config, const std::string& path) {
-  const bool has_tokens = config.data.kind == DataKind::kTokens || config.data.kind == DataKind::kDocuments;
-  const auto prepared = has_tokens ? find_prepared_data(path) : std::nullopt;
+  const auto prepared = has_token_files(config.data.kind) ? find_prepared_data(path) : std::nullopt;
   return prepared ? tokenizer_of(*prepared) : TokenizerRecord{};
 }
 

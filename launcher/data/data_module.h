@@ -37,7 +37,7 @@ struct DataModule {
   int max_auto_workers = 1;          // reader threads with data.workers = "auto", at most the rank's threads
   bool in_order_of_classes = false;  // samples are sorted by class, so the first ones are not representative
   bool masks_tokens = false;         // masked language modelling
-  bool takes_documents = false;      // also supports DataKind::kDocuments
+  std::optional<DataKind> other_kind;                              // also supported
   SampleSpec (*sample_spec)(const JobConfig& config);              // the shapes of one training sample
   std::string (*describe_sample)(const JobConfig& config);         // "1024 tokens"
   JobData (*open)(const JobConfig& config, bool read_whole);       // see open_data()

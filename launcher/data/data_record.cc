@@ -133,8 +133,7 @@ DataRecord read_data_record(const SortedJson& content, const JobConfig& config, 
 }
 
 std::optional<RowRecord> row_record(const JobConfig& config) {
-  const DataKind kind = config.data.kind;
-  if (kind != DataKind::kTokens && kind != DataKind::kDocuments) return std::nullopt;
+  if (!has_token_files(config.data.kind)) return std::nullopt;
   return RowRecord{.seq_len = config.model.seq_len, .pack = config.data.pack};
 }
 

@@ -27,7 +27,7 @@ constexpr std::int64_t kSyntheticTokenSamples = 1024;
 fs::path shards_of(const std::string& path, const char* prepared_name) {
   const bool prepared = fs::is_directory(path) && fs::exists(fs::path(path) / DatasetInfo::kFileName);
   if (!prepared) return path;
-  for (const fs::path& name : {fs::path(prepared_name), documents_of(prepared_name)})
+  for (const fs::path& name : {fs::path(prepared_name), documents_of(prepared_name), marks_of(prepared_name)})
     check_is_within({.folder = path, .name = name.string(), .what = "data of dataset.json"});
   return fs::path(path) / prepared_name;
 }
@@ -57,9 +57,11 @@ DataFingerprint fingerprint_of(const TokenDataset& tokens) {
   return {.contents = fmt::format("{} tokens", tokens.num_tokens()), .hash = hash.value()};
 }
 
-DataFingerprint fingerprint_of(const DocumentFile& file) {
+DataFingerprint fingerprint_of(const DocumentDataset& data) {
+  const DocumentFile& file = data.file();
   ByteHash hash;
   hash_tokens(file.tokens(), hash);
+  if (data.marks()) hash_tokens(*data.marks(), hash);
   hash.update(std::as_bytes(std::span(file.documents())));
   return {.contents = fmt::format("{} documents", file.documents().size()), .hash = hash.value()};
 }
@@ -92,6 +94,37 @@ std::shared_ptr<const Dataset> synthetic_tokens(const JobConfig& config) {
       .seed = static_cast<std::uint64_t>(config.train.seed)});
 }
 
+DocumentDataset::Targets targets_of(const JobConfig& config) {
+  using Targets = DocumentDataset::Targets;
+  if (config.data.kind == DataKind::kChat) return Targets::kNextTokens;
+  return config.model.task == ModelTask::kClassify ? Targets::kLabels : Targets::kTokens;
+}
+
+/// Logs how the documents of `key` fill the rows. Warns of those that were cut or left out.
+void log_rows(const JobConfig& config, const std::string& key, const DocumentDataset& data) {
+  const std::size_t documents = data.file().documents().size();
+  if (config.data.kind == DataKind::kChat) {
+    const double places = static_cast<double>(data.num_samples()) * static_cast<double>(config.model.seq_len);
+    log_info(fmt::format("{}: {} conversations in {} rows of {} tokens, {:.1f} % of them filled{}", key,
+                         documents, data.num_samples(), config.model.seq_len,
+                         100.0 * static_cast<double>(data.num_filled()) / places,
+                         config.data.pack ? "" : " (data.pack = true fills more)"));
+  }
+  if (data.num_without_targets() > 0) {
+    log_warning(
+        fmt::format("{}: {} of {} conversations have no target within model.seq_len = {} and are left out",
+                    key, data.num_without_targets(), documents, config.model.seq_len));
+  }
+  if (data.num_too_long() == 0) return;
+  const bool drops = config.data.too_long == DocumentDataset::TooLong::kDrop;
+  log_warning(fmt::format("{}: {} of {} documents are longer than model.seq_len = {} and are {}", key,
+                          data.num_too_long(), documents, config.model.seq_len,
+                          drops ? "dropped"
+                          : config.data.too_long == DocumentDataset::TooLong::kCutBeginning
+                              ? "cut at the beginning"
+                              : "cut"));
+}
+
 /// `names` receives the class names, if known.
 std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const char* key,
                                               const std::string& path, const char* prepared_name,
@@ -99,7 +132,6 @@ std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const cha
                                               std::optional<DataFingerprint>& fingerprint) {
   const bool classifies = config.model.task == ModelTask::kClassify;
   const std::int64_t token = config.data.class_token > 0 ? config.data.class_token : mask_token(config);
-  using Targets = DocumentDataset::Targets;
   try {
     if (const auto prepared = find_prepared_data(path); prepared && classifies)
       names = prepared->info.classes;
@@ -107,20 +139,17 @@ std::shared_ptr<const Dataset> open_documents(const JobConfig& config, const cha
         DocumentDataset::Options{.path = shards_of(path, prepared_name),
                                  .sequence_length = config.model.seq_len,
                                  .pack = config.data.pack,
+                                 .too_long = config.data.too_long,
                                  .class_token = static_cast<std::int32_t>(token),
-                                 .targets = classifies ? Targets::kLabels : Targets::kTokens,
+                                 .targets = targets_of(config),
                                  .seed = static_cast<std::uint64_t>(config.train.seed),
                                  .vocab_size = config.model.vocab});
     TRIREME_CHECK(!classifies || documents->file().max_label() < config.model.classes,
                   "label {} of {} is not below model.classes = {}", documents->file().max_label(), path,
                   config.model.classes);
     if (!read_whole) return documents;
-    if (documents->num_cut() > 0) {
-      log_warning(fmt::format(
-          "{} = \"{}\": {} of {} documents are longer than model.seq_len = {} and are cut", key, path,
-          documents->num_cut(), documents->file().documents().size(), config.model.seq_len));
-    }
-    fingerprint = fingerprint_of(documents->file());
+    log_rows(config, fmt::format("{} = \"{}\"", key, path), *documents);
+    fingerprint = fingerprint_of(*documents);
     return documents;
   } catch (const Error& error) {
     throw error.saying(fmt::format("{}: {}", key, error.what()));
@@ -143,11 +172,13 @@ SampleSpec token_sample_spec(const JobConfig& config) {
   return {.input = {config.model.seq_len},
           .input_dtype = DType::kInt32,
           .target = {config.model.seq_len},
-          .documents = config.data.kind == DataKind::kDocuments};
+          // Without packing, a causal model needs no bounds.
+          .documents = config.data.kind == DataKind::kDocuments ||
+                       (config.data.kind == DataKind::kChat && config.data.pack)};
 }
 
 void open_training(const JobConfig& config, bool read_whole, JobData& data) {
-  data.train = config.data.kind == DataKind::kDocuments
+  data.train = is_of_documents(config.data.kind)
                    ? open_documents(config, "data.train", config.data.train, "train.bin", read_whole,
                                     data.train_classes, data.train_fingerprint)
                    : open_tokens(config, "data.train", shards_of(config.data.train, "train.bin"), read_whole,
@@ -155,7 +186,7 @@ void open_training(const JobConfig& config, bool read_whole, JobData& data) {
 }
 
 void open_token_evaluation(const JobConfig& config, bool read_whole, JobData& data) {
-  data.eval = config.data.kind == DataKind::kDocuments
+  data.eval = is_of_documents(config.data.kind)
                   ? open_documents(config, "data.eval", config.data.eval, "eval.bin", read_whole,
                                    data.eval_classes, data.eval_fingerprint)
                   : open_tokens(config, "data.eval", shards_of(config.data.eval, "eval.bin"), read_whole,
@@ -228,9 +259,8 @@ TokenizerRecord tokenizer_of(const PreparedData& data) {
 }
 
 std::int64_t vocab_of_data(const DataSection& data) {
-  const bool has_tokens = data.kind == DataKind::kTokens || data.kind == DataKind::kDocuments;
   TRIREME_CHECK(
-      has_tokens,
+      has_token_files(data.kind),
       "model.vocab is not known: data of this data.kind has no tokenizer; give model.vocab or model.size");
   TRIREME_CHECK(!data.train.empty(),
                 "data.train is missing: name a folder that `trireme data` wrote, or token shards");
@@ -254,12 +284,21 @@ const DataModule kTokenData{.kind = DataKind::kTokens,
                             .open = open_token_data,
                             .open_eval = open_token_eval_data};
 
+const DataModule kDecoderData{.kind = DataKind::kTokens,
+                              .source = kTokenData.source,
+                              .throughput_unit = "tokens",
+                              .other_kind = DataKind::kChat,
+                              .sample_spec = token_sample_spec,
+                              .describe_sample = describe_tokens,
+                              .open = open_token_data,
+                              .open_eval = open_token_eval_data};
+
 const DataModule kMaskedTokenData{
     .kind = DataKind::kTokens,
     .source = kTokenData.source,
     .throughput_unit = "tokens",
     .masks_tokens = true,
-    .takes_documents = true,
+    .other_kind = DataKind::kDocuments,
     .sample_spec = token_sample_spec,
     .describe_sample = describe_tokens,
     .open = [](const JobConfig& config,

@@ -14,6 +14,8 @@
 namespace trireme {
 
 extern const DataModule kTokenData;
+/// The same tokens, or conversations with marked targets.
+extern const DataModule kDecoderData;
 /// The same tokens for masked language modelling.
 extern const DataModule kMaskedTokenData;
 

@@ -43,6 +43,11 @@ void fill_in(JobConfig& config) {
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
   if (model.norm_epsilon == 0) model.norm_epsilon = GptConfig().norm_epsilon;
   if (!model.tied) model.tied = true;
+  TRIREME_CHECK(
+      !config.data.pack || model.tensor_chunks == 1,
+      "data.pack = true with model.tensor_chunks = {}: a GPT's embedding in chunks cannot restart its "
+      "learned positions; set data.pack = false or model.tensor_chunks = 1",
+      model.tensor_chunks);
 }
 
 GptConfig gpt_config(const ModelSection& model) {
@@ -92,7 +97,7 @@ extern constexpr ModelFamily kGptFamily{.plural = "GPTs",
                                         .names = kNames,
                                         .sizes = kGptSizes,
                                         .keys = kKeys,
-                                        .data = kTokenData,
+                                        .data = kDecoderData,
                                         .writes_text = true,
                                         .check = check,
                                         .fill_in = fill_in,

@@ -26,6 +26,10 @@ void print_line(std::string_view line) {
   put(terminal_line(line) + "\n");
 }
 
+void print_emphasised(std::string_view text, bool is_terminal) {
+  put((is_terminal ? "\x1b[32m" : "{+") + terminal_text(text) + (is_terminal ? "\x1b[0m" : "+}"));
+}
+
 void refresh_line(std::string_view line) {
   put("\r" + terminal_line(line));
   flush_output();

@@ -13,6 +13,9 @@ void print_text(std::string_view text);
 /// Prints one line. Newline and tab within it, as in a file's name, become escapes, too.
 void print_line(std::string_view line);
 
+/// Prints text with emphasis: in colour if `is_terminal`, otherwise as {+text+}. Escapes as print_text().
+void print_emphasised(std::string_view text, bool is_terminal);
+
 /// Overwrites the last line of a terminal, and flushes.
 void refresh_line(std::string_view line);
 

@@ -19,15 +19,18 @@ namespace {
 void check_data(const JobConfig& config) {
   const DataSection& data = config.data;
   const DataModule& module = family_of(config.model).data;
-  const bool fits = data.kind == module.kind || (data.kind == DataKind::kDocuments && module.takes_documents);
+  const bool fits = data.kind == module.kind || data.kind == module.other_kind;
   TRIREME_CHECK(data.kind == DataKind::kSynthetic || fits,
                 "data.kind = \"{}\" is not what {} is trained on: set it to \"{}\" or \"synthetic\"",
                 to_word(data.kind), config.model.name, to_word(module.kind));
   TRIREME_CHECK(config.model.task != ModelTask::kClassify || data.kind == DataKind::kDocuments,
                 "model.task = \"classify\" learns from data.kind = \"documents\", and it is \"{}\"",
                 to_word(data.kind));
-  TRIREME_CHECK(!data.pack || data.kind == DataKind::kDocuments,
+  TRIREME_CHECK(!data.pack || is_of_documents(data.kind),
                 "data.pack = true packs documents, and data.kind = \"{}\" has none", to_word(data.kind));
+  TRIREME_CHECK(data.too_long == DocumentDataset::TooLong::kCutEnd || data.kind == DataKind::kChat,
+                "data.too_long = \"{}\" is for data.kind = \"chat\", and it is \"{}\"",
+                to_word(data.too_long), to_word(data.kind));
   TRIREME_CHECK(data.kind == DataKind::kSynthetic || !data.train.empty(), "data.train is missing: {}",
                 module.source);
   for (const auto& [key, value] : {std::pair{"mixup", data.mixup}, {"mosaic", data.mosaic}}) {
@@ -182,7 +185,9 @@ void check_config(const JobConfig& config) {
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "
       "of them to its default",
       to_word(config.log.trace_step));
-  TRIREME_CHECK(!config.parallel.cuda_graph || !family_of(config.model).data.masks_tokens,
+  const bool has_varying_targets =
+      family_of(config.model).data.masks_tokens || config.data.kind == DataKind::kChat;
+  TRIREME_CHECK(!config.parallel.cuda_graph || !has_varying_targets,
                 "parallel.cuda_graph replays a step as it was recorded, and a {}'s number of targets differs "
                 "from step to step: set it to false",
                 config.model.name);

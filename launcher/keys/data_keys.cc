@@ -49,10 +49,12 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
 void add_data_keys(std::vector<ConfigKey>& keys) {
   using D = DataSection;
   SectionKeys<D>(keys, "data", &JobConfig::data)
-      .add("kind", &D::kind,
-           "`tokens`: shards written by `trireme data text`, for GPTs, Llamas, BERTs and LSTMs. `documents`: "
-           "separate texts, written by `trireme data documents`, for BERTs. `images`: labelled images, for "
-           "ResNets, ViTs and CCTs. `synthetic`: random tokens or images, to measure speed.")
+      .add(
+          "kind", &D::kind,
+          "`tokens`: shards written by `trireme data text`, for GPTs, Llamas, BERTs and LSTMs. `documents`: "
+          "separate texts, written by `trireme data documents`, for BERTs. `chat`: conversations with marked "
+          "targets, written by `trireme data chat`, for GPTs and Llamas. `images`: labelled images, for "
+          "ResNets, ViTs and CCTs. `synthetic`: random tokens or images, to measure speed.")
       .add("train", &D::train, any(),
            "Tokens: a `.bin` shard, a folder of shards, a pattern such as `shards/fineweb_train_*.bin`, or a "
            "folder written by `trireme data text` (its train.bin). Images: a folder of class folders with "
@@ -68,6 +70,14 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
                             "Threads per rank that read and decode samples ahead of training. `auto`: for "
                             "images as many as `parallel.threads`, up to 16; otherwise 1. 0: samples are "
                             "read when a step needs them. The results do not change.");
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_document_models()})
+      .add("pack", &D::pack, any(),
+           "`documents`, `chat`: a row holds as many documents as fit; attention does not cross documents, "
+           "and positions restart. false: one padded row per document.")
+      .add("too_long", &D::too_long,
+           "`chat`: treatment of conversations longer than `model.seq_len`. `cut_end` and `cut_beginning` "
+           "remove tokens there; `drop` leaves the conversation out. Conversations without a remaining "
+           "target are left out. The run logs the numbers.");
   SectionKeys<D>(keys, "data", &JobConfig::data, {for_masked_models()})
       .add("mask_probability", &D::mask_probability, each_within(0, 1),
            "Probability that a token is a target. 80 % of the targets are masked, 10 % become random tokens. "
@@ -75,9 +85,6 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
       .add("mask_token", &D::mask_token, count_from(0),
            "Id of the mask token; 103 in BERT's vocabulary. 0: the last id of `model.vocab`, whose default "
            "has one more than the data's tokenizer.")
-      .add("pack", &D::pack, any(),
-           "`documents`: a row holds as many documents as fit; attention does not cross documents. false: "
-           "one padded row per document.")
       .add("class_token", &D::class_token, count_from(0),
            "`documents`: id that precedes each document, at which the class is read; 101 in BERT's "
            "vocabulary. 0: the id of `mask_token`.");

@@ -50,6 +50,11 @@ KeyScope for_masked_models() {
                       "");
 }
 
+KeyScope for_document_models() {
+  return for_families(
+      [](const ModelFamily& family, std::string_view) { return family.data.other_kind.has_value(); }, "");
+}
+
 KeyScope for_crop(ViewOptions::Crop crop) {
   return {.text = fmt::format("crop = \"{}\"", to_word(crop)),
           .decided_by = "data.crop",

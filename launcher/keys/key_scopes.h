@@ -16,6 +16,8 @@ KeyScope for_families_with(std::string_view key);
 KeyScope for_image_models();
 /// Model families that are trained on masked tokens.
 KeyScope for_masked_models();
+/// Model families that are trained on separate texts.
+KeyScope for_document_models();
 /// data.crop = `crop`.
 KeyScope for_crop(ViewOptions::Crop crop);
 /// optimizer.name is one of `kinds`.

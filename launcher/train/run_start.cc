@@ -65,8 +65,7 @@ void check_job(TrainingRun& run) {
   batch_layout(config, run.comm().size());  // throws if the batch cannot be laid out
   // Ranks of one machine read the same files, so only one of them reads them whole.
   run.data = open_data(config, /*read_whole=*/run.options.launch.local_rank == 0);
-  if (config.data.kind == DataKind::kTokens || config.data.kind == DataKind::kDocuments)
-    run.prepared = find_prepared_data(config.data.train);
+  if (has_token_files(config.data.kind)) run.prepared = find_prepared_data(config.data.train);
   run.prediction = check_memory(counted_on(config, run.options.device.type), run.options.blocks,
                                 run.comm().size(), run.comm().rank(),
                                 memory_limit(config, run.options.device, run.options.launch.num_local_ranks));

@@ -28,6 +28,10 @@ std::filesystem::path documents_of(const std::filesystem::path& tokens) {
   return std::filesystem::path(tokens).replace_extension(".documents");
 }
 
+std::filesystem::path marks_of(const std::filesystem::path& tokens) {
+  return std::filesystem::path(tokens).replace_extension(".targets");
+}
+
 DocumentFile::DocumentFile(const std::filesystem::path& tokens) : tokens_(tokens) {
   const std::filesystem::path path = documents_of(tokens);
   const MappedFile file(path, "documents");

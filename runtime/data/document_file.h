@@ -21,6 +21,9 @@ inline constexpr std::int32_t kDocumentMagic = 20241119, kDocumentVersion = 1;
 
 /// The path of the documents file: "data/train.documents" for "data/train.bin".
 std::filesystem::path documents_of(const std::filesystem::path& tokens);
+/// The path of the marks of targets: "data/train.targets" for "data/train.bin". The file has the format of a
+/// token shard, with 1 for each token that is a target and 0 for each other one.
+std::filesystem::path marks_of(const std::filesystem::path& tokens);
 
 class DocumentFile {
  public:

@@ -1,7 +1,6 @@
 #include "runtime/data/prepare_documents.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -83,12 +82,6 @@ Document append(const Line& line, const Tokenizer& tokenizer, const std::filesys
   tokens.append(second);
   return {.num_tokens = static_cast<std::int32_t>(first.size() + second.size()),
           .first_segment = static_cast<std::int32_t>(first.size())};
-}
-
-/// True if document `index` is for evaluation; these are spread evenly.
-bool is_for_evaluation(std::size_t index, double fraction) {
-  const auto i = static_cast<double>(index);
-  return std::floor((i + 1) * fraction) > std::floor(i * fraction);
 }
 
 }  // namespace

@@ -27,6 +27,9 @@ class PreparedFolder {
   TokenFileWriter& train() { return *train_; }
   /// Without this call there is no eval.bin.
   TokenFileWriter& eval();
+  /// The marks of targets, one for each token: see marks_of(). Without these calls there are none.
+  TokenFileWriter& train_marks();
+  TokenFileWriter& eval_marks();
   std::int64_t num_eval_tokens() const { return eval_ ? eval_->num_tokens() : 0; }
   /// The name of the tokenizer's file; empty if it needs none.
   std::string_view model_name() const { return model_name_; }
@@ -39,11 +42,14 @@ class PreparedFolder {
   std::filesystem::path folder_;
   const TokenLayout& layout_;
   bool made_ = false;
-  std::optional<TokenFileWriter> train_, eval_;
+  std::optional<TokenFileWriter> train_, eval_, train_marks_, eval_marks_;
   std::optional<AtomicFile> model_;
   std::string_view model_name_;
   std::vector<Document> train_documents_, eval_documents_;
 };
+
+/// True if document `index` is for evaluation. These are `fraction` of all documents, spread evenly.
+bool is_for_evaluation(std::size_t index, double fraction);
 
 /// Throws Error(kInvalidInput) if writing results to `output` would replace the file `source`.
 void check_not_overwritten(const std::filesystem::path& source, const std::filesystem::path& output);

@@ -70,7 +70,7 @@ TEST(PackRows, EveryIndexOnceAndNoRowTooLong) {
 TEST_F(DocumentDatasetTest, RowsSayWhereDocumentsLie) {
   const DocumentDataset data(options(/*pack=*/false));
   EXPECT_EQ(data.num_samples(), 21);
-  EXPECT_EQ(data.num_cut(), 6);                        // documents of 9, 10 and 11 tokens, two each
+  EXPECT_EQ(data.num_too_long(), 6);                        // documents of 9, 10 and 11 tokens, two each
   const HostBatch batch = data.read_sequential(2, 1);  // 1 + 14 % 11 = 4 tokens
   EXPECT_EQ(inputs_of(batch), (std::vector<std::int32_t>{36, 26, 27, 30, 35, 0, 0, 0, 0}));
   EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{-1, 26, 27, 30, 35, -1, -1, -1, -1}));
