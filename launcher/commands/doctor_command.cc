@@ -53,7 +53,7 @@ struct DoctorArguments {
 };
 
 void print_report(const auto& report, bool json) {
-  print_text(json ? json_text(to_json(report), 2) + "\n" : to_text(report));
+  print_text(json ? json_text(to_json(report), 1) + "\n" : to_text(report));
 }
 
 // Uses the communicator that a job with device = "auto" would use.
@@ -222,7 +222,8 @@ ExitCode run_doctor(const DoctorArguments& arguments, const LaunchEnvironment& l
   };
   if (arguments.no_measure || launch.num_ranks == 1) return print();
   return run_as_rank(launch, {.run = [&](RankSession& session) {
-                       const Watchdog::Scope scope = session.inside("the measuring of the all-reduce");
+                       const Watchdog::Scope scope = session.inside("the examination of the fabric");
+                       report.fabric = examine_fabric(*session.comm());
                        report.all_reduce = try_all_reduce(launch, session.comm());
                        return print();
                      }});
@@ -234,8 +235,9 @@ void add_doctor_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "Show the capabilities of this machine and build");
   command->add_flag("--json", arguments->json, "Print JSON");
-  command->add_flag("--no-measure", arguments->no_measure,
-                    "Skip the measurements of matrix products, copies and, with several ranks, all-reduce");
+  command->add_flag(
+      "--no-measure", arguments->no_measure,
+      "Skip the measurements of matrix products, copies and, with several ranks, fabric and all-reduce");
   auto* engines = command->add_option("--engines", arguments->engines,
                                       "Only time each call of a step of this job separately on its device: "
                                       "first call, later calls, workspace");
