@@ -148,7 +148,8 @@ void add_link(const MeasuredRank& rank, ClusterDevice& device, Cluster& cluster)
 
 }  // namespace
 
-Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const std::string&)>& observe) {
+Cluster measure_cluster(const MeasuredRank& rank,
+                        const std::function<void(const std::string& what, double done)>& observe) {
   Cluster cluster{.name = "here", .ranks_per_node = rank.num_ranks};
   const std::string type(name(rank.device.type));
   ClusterDevice device{.name = fmt::format("{}-{}-threads", type, rank.threads),
@@ -156,16 +157,21 @@ Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const
                        .memory_gb = static_cast<double>(rank.memory_bytes) * 1e-9,
                        .type = rank.device.type,
                        .threads = static_cast<double>(rank.threads)};
-  observe("large products and copies");
+  observe("large products and copies", 0.0);
   add_rates(rank, kMsOfARate, device);
   MeasuredCalls calls;
   const std::vector<std::string> jobs = reference_jobs();
   // Asynchronous calls are timed separately, where the fastest of several already counts.
   const int rounds = backend_for(rank.device.type).is_asynchronous() ? 1 : kRounds;
+  const auto num_parts = static_cast<double>(rounds * jobs.size() + 1);
+  double num_done = 1;
   for (int round = 0; round < rounds; ++round) {
-    observe(fmt::format("calls of {} small models, round {} of {}", jobs.size(), round + 1, rounds));
     calls.begin_round();
-    for (const std::string& job : jobs) add_calls(job, rank, calls);
+    for (const std::string& job : jobs) {
+      observe(fmt::format("calls of {} small models, round {} of {}", jobs.size(), round + 1, rounds),
+              num_done++ / num_parts);
+      add_calls(job, rank, calls);
+    }
   }
   device.measured = calls.means();
   double shortest = std::numeric_limits<double>::infinity();

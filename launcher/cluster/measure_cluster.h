@@ -22,8 +22,10 @@ struct MeasuredRank {
 };
 
 /// Times the calls in a step of small models of each family: GPTs in every precision of the device, others in
-/// fp32 and bf16. Takes about a minute on two cores. `observe` is called before each part.
-Cluster measure_cluster(const MeasuredRank& rank, const std::function<void(const std::string&)>& observe);
+/// fp32 and bf16. Takes about a minute on two idle cores. `observe` is called before each part with its name
+/// and the fraction of the parts that are done.
+Cluster measure_cluster(const MeasuredRank& rank,
+                        const std::function<void(const std::string& what, double done)>& observe);
 
 /// For ranks with more threads than cores. Returns `old` with a device for this number of ranks. Its calls
 /// are those measured for ranks with the same threads and unshared cores; its link and waiting share are from

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "launcher/commands/output_file.h"
 #include "launcher/host/standard_output.h"
 #include "launcher/report/prediction_error.h"
+#include "launcher/report/progress_lines.h"
 #include "parallel/cluster/calibrate.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/log.h"
@@ -34,6 +36,40 @@ std::vector<double> errors_of(const Cluster& cluster, const std::vector<Measured
   return errors;
 }
 
+/// Reports the number of predicted steps, which take nearly all of the time. The cross-validation of k folds
+/// predicts about k - 1 times as many steps as the fit to all runs.
+class FitProgress {
+ public:
+  explicit FitProgress(int num_folds) : num_folds_(num_folds) {}
+  FitProgress(const FitProgress&) = delete;
+  FitProgress& operator=(const FitProgress&) = delete;
+
+  std::vector<MeasuredStep> observed(std::vector<MeasuredStep> runs) {
+    for (MeasuredStep& run : runs) {
+      run.predicted_ms = [this, predict = run.predicted_ms](const Cluster& cluster) {
+        count();
+        return predict(cluster);
+      };
+    }
+    return runs;
+  }
+  void cross_validate() { of_one_fit_ = std::max<std::int64_t>(num_predicted_, 1); }
+
+ private:
+  void count() {
+    ++num_predicted_;
+    if (of_one_fit_ == 0) return lines_(fmt::format("fitting: {} steps predicted", num_predicted_));
+    const auto all = static_cast<double>(of_one_fit_ * num_folds_);
+    shares_("fitting and cross-validating", std::min(static_cast<double>(num_predicted_) / all, 0.99));
+  }
+
+  const int num_folds_;
+  const TellProgress lines_ = progress_lines();
+  const TellShare shares_ = share_lines();
+  std::int64_t num_predicted_ = 0;
+  std::int64_t of_one_fit_ = 0;  // 0: the first fit is under way
+};
+
 ExitCode run_calibrate(const CalibrateArguments& arguments) {
   check_can_be_written("--out", arguments.out);
   const Cluster cluster = read_cluster(arguments.cluster);
@@ -41,8 +77,10 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
       read_runs(arguments.runs, cluster, arguments.skip_bad ? BadRows::kSkip : BadRows::kRefuse,
                 MeasuredSteps::kNeeded);
   for (const std::string& reason : file.skipped) log_warning(reason + "; skipped");
-  const std::vector<MeasuredStep> runs = file.measured();
+  FitProgress progress(arguments.folds);
+  const std::vector<MeasuredStep> runs = progress.observed(file.measured());
   const Cluster fitted = calibrate(cluster, runs);
+  progress.cross_validate();
   const std::vector<double> unseen = cross_validate(cluster, runs, arguments.folds, arguments.seed);
   print_line(fmt::format("{} coefficients fitted to {} runs of {}", num_coefficients(cluster),
                          file.runs.size(), arguments.runs));

@@ -12,6 +12,8 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/host/standard_output.h"
+#include "launcher/render/text_table.h"
+#include "launcher/report/progress_lines.h"
 #include "runtime/base/allocator.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -43,6 +45,8 @@ std::string train_tokenizer(const TextArguments& arguments, const PrepareTextOpt
   std::filesystem::create_directories(options.output, error);
   TRIREME_CHECK(!error, "cannot make the output folder {}: {}", arguments.out, error.message());
   const auto model = options.output / "tokenizer.model";
+  log_info(fmt::format("training a vocabulary of {} tokens on {}", arguments.train_vocab,
+                       format_bytes(sources.bytes)));
   train_sentencepiece(sources.files, model, {.vocab_size = arguments.train_vocab});
   return model.string();
 }
@@ -75,7 +79,11 @@ ExitCode run_data_documents(const DocumentsArguments& arguments, const LaunchEnv
                                                 .tokenizer = arguments.tokenizer,
                                                 .labelled = !arguments.unlabelled,
                                                 .eval_fraction = arguments.eval_fraction,
-                                                .json_as_text = arguments.as_text});
+                                                .json_as_text = arguments.as_text},
+                                               [lines = share_lines()](std::int64_t done, std::int64_t all) {
+                                                 lines(plural(all, "document"),
+                                                       static_cast<double>(done) / static_cast<double>(all));
+                                               });
   for (const std::string& note : describe(notes, /*lines=*/true)) log_warning(note);
   print_line(fmt::format(
       "{}: {} training and {} evaluation documents of {} and {} tokens, {} classes, vocabulary {} ({})",
@@ -115,15 +123,15 @@ ExitCode run_data_text(const TextArguments& arguments, const LaunchEnvironment& 
                              .eval_fraction = arguments.eval_fraction,
                              .json_as_text = arguments.as_text};
   if (arguments.train_vocab > 0) options.tokenizer = train_tokenizer(arguments, options);
-  std::function<void(const PrepareTextProgress&)> progress;
-  if (output_is_terminal(launch)) {
-    progress = [](const PrepareTextProgress& state) {
-      refresh_line(fmt::format("{} of {}, {} tokens ", format_bytes(state.bytes_done),
-                               format_bytes(state.bytes_total), state.num_tokens));
-    };
-  }
-  const PrepareTextSummary summary = prepare_text(options, progress);
-  if (progress) print_line("");
+  const bool terminal = output_is_terminal(launch);
+  const TellShare lines = share_lines();
+  const PrepareTextSummary summary = prepare_text(options, [&](const PrepareTextProgress& state) {
+    const std::string text = fmt::format("{} of {}, {} tokens", format_bytes(state.bytes_done),
+                                         format_bytes(state.bytes_total), state.num_tokens);
+    if (terminal) return refresh_line(text + " ");
+    lines(text, static_cast<double>(state.bytes_done) / static_cast<double>(state.bytes_total));
+  });
+  if (terminal) print_line("");
   print_summary(summary, arguments.out);
   return ExitCode::kDone;
 }

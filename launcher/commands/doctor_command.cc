@@ -33,6 +33,7 @@
 #include "launcher/keys/job_file.h"
 #include "launcher/render/json_text.h"
 #include "launcher/report/engines_report.h"
+#include "launcher/report/progress_lines.h"
 #include "launcher/report/roofline_report.h"
 #include "launcher/train/rank_session.h"
 #include "parallel/comm/local.h"
@@ -52,7 +53,7 @@ struct DoctorArguments {
 };
 
 void print_report(const auto& report, bool json) {
-  print_text(json ? json_text(to_json(report), 2) + "\n" : to_text(report));
+  print_text(json ? json_text(to_json(report), 1) + "\n" : to_text(report));
 }
 
 // Uses the communicator that a job with device = "auto" would use.
@@ -171,8 +172,10 @@ ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch,
                   measured.threads, measured.cores, file);
     return write_measured(file, with_shared_cores(read_cluster(file), measured));
   }
-  const Cluster now = measure_cluster(measured, [&](const std::string& what) {
-    if (launch.rank == 0) log_info("measuring " + what);
+  if (launch.rank == 0) log_info("measuring this machine: one to several minutes");
+  const TellShare progress = launch.rank == 0 ? share_lines() : TellShare([](const std::string&, double) {});
+  const Cluster now = measure_cluster(measured, [&](const std::string& what, double done) {
+    progress(what, done);
     rank.comm->barrier();
   });
   if (launch.rank != 0) return ExitCode::kDone;
@@ -219,7 +222,8 @@ ExitCode run_doctor(const DoctorArguments& arguments, const LaunchEnvironment& l
   };
   if (arguments.no_measure || launch.num_ranks == 1) return print();
   return run_as_rank(launch, {.run = [&](RankSession& session) {
-                       const Watchdog::Scope scope = session.inside("the measuring of the all-reduce");
+                       const Watchdog::Scope scope = session.inside("the examination of the fabric");
+                       report.fabric = examine_fabric(*session.comm());
                        report.all_reduce = try_all_reduce(launch, session.comm());
                        return print();
                      }});
@@ -231,8 +235,9 @@ void add_doctor_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<DoctorArguments>();
   CLI::App* command = app.add_subcommand("doctor", "Show the capabilities of this machine and build");
   command->add_flag("--json", arguments->json, "Print JSON");
-  command->add_flag("--no-measure", arguments->no_measure,
-                    "Skip the measurements of matrix products, copies and, with several ranks, all-reduce");
+  command->add_flag(
+      "--no-measure", arguments->no_measure,
+      "Skip the measurements of matrix products, copies and, with several ranks, fabric and all-reduce");
   auto* engines = command->add_option("--engines", arguments->engines,
                                       "Only time each call of a step of this job separately on its device: "
                                       "first call, later calls, workspace");

@@ -27,13 +27,13 @@
 #include "launcher/keys/left_out.h"
 #include "launcher/render/json_text.h"
 #include "launcher/report/class_report.h"
+#include "launcher/report/predictions_file.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/progress.h"
 #include "launcher/train/rank_session.h"
 #include "launcher/train/trained_model.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/log.h"
-#include "runtime/base/terminal_text.h"
 
 namespace trireme {
 namespace {
@@ -96,24 +96,6 @@ std::string describe(const TextFigures& figures) {
   std::string text = fmt::format("  perplexity {:.3f}", figures.perplexity);
   if (figures.bits_per_byte) text += fmt::format("  {:.4f} bits per byte", *figures.bits_per_byte);
   return text;
-}
-
-/// One JSON object per line, in the order of the data set.
-void write_predictions(const std::string& file, const std::vector<ClassPrediction>& predictions,
-                       const ClassReport& report, const JobData& data) {
-  const std::int64_t sample_targets = data.eval->targets_per_sample();
-  std::string text;
-  for (const ClassPrediction& one : predictions) {
-    const std::int64_t sample = one.target_index / sample_targets;
-    nlohmann::ordered_json line = {{"sample", sample}};
-    if (sample_targets > 1) line["document"] = one.target_index % sample_targets;
-    if (data.eval_images) line["picture"] = terminal_text(data.eval_images->name(sample));
-    line["label"] = report.name(one.target);
-    line["predicted"] = report.name(one.predicted);
-    line["probability"] = one.probability;
-    text += json_text(line) + "\n";
-  }
-  write_text_file(file, text);
 }
 
 void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
@@ -216,7 +198,9 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
           throw AgreedError(ErrorCode::kRuntime,
                             fmt::format("{}: the loss is {}: the model has values that are not finite, or "
                                         "overflows in precision.mode = \"{}\"",
-                                        model.folder.string(), metrics.loss, to_word(config.precision.mode)));
+                                        model.folder.string(),
+                                        std::isnan(metrics.loss) ? "NaN" : "infinite",  // without NaN's sign
+                                        to_word(config.precision.mode)));
         }
         LeftOut left_out;
         left_out.gather(*comm, {data.eval.get()});
@@ -226,7 +210,8 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
           classes = ClassReport{ConfusionMatrix(all, config.model.classes), class_names};
           run_stage(*comm, [&] {
             if (comm->rank() != 0) return;
-            if (!arguments.predictions.empty()) write_predictions(arguments.predictions, all, *classes, data);
+            if (!arguments.predictions.empty())
+              write_text_file(arguments.predictions, predictions_text(all, *classes, data));
             if (!arguments.confusion.empty()) write_text_file(arguments.confusion, to_svg(*classes));
           });
         }

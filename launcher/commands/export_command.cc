@@ -16,6 +16,7 @@
 #include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
 #include "launcher/job/lora.h"
+#include "launcher/report/progress_lines.h"
 #include "launcher/state/initial_weights.h"
 #include "launcher/state/run_checkpoint.h"
 #include "launcher/train/weights_record.h"
@@ -65,7 +66,10 @@ void write_model(const MergedModel& model, const Checkpoint& checkpoint, const s
   SafetensorsWriter writer(out, entries, metadata);
   constexpr std::uint64_t kPiece = 1 << 18;
   std::vector<float> values;
+  const TellShare progress = share_lines();
+  double num_written = 0;
   for (const SafetensorsEntry& entry : entries) {
+    progress("writing " + out.string(), num_written++ / static_cast<double>(entries.size()));
     const SafetensorsTensor& tensor = model.file().tensor(entry.name);
     for (std::uint64_t done = 0; done < tensor.num_elems; done += values.size()) {
       values.resize(std::min(kPiece, tensor.num_elems - done));
@@ -205,7 +209,8 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   } else if (format == ExportFormat::kHf) {
     HfModel hf = hf_model_of(section, saved_class_names(checkpoint));
     add_special_tokens(state.hf_extras, hf.config);
-    write_hf_folder(merged, hf, kDTypes.at(arguments.dtype), {arguments.out, on_existing(arguments)});
+    write_hf_folder(merged, hf, kDTypes.at(arguments.dtype), {arguments.out, on_existing(arguments)},
+                    [&, lines = share_lines()](double done) { lines("writing " + arguments.out, done); });
     write_beside_model(checkpoint, state, section, arguments.out);
   } else {
     write_model(merged, checkpoint, arguments.out);

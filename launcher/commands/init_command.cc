@@ -10,6 +10,7 @@
 
 #include "launcher/commands/commands.h"
 #include "launcher/commands/output_file.h"
+#include "launcher/families/hf_exchange.h"
 #include "launcher/host/device.h"
 #include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
@@ -35,8 +36,6 @@ struct InitArguments {
   std::string out = "job.toml";
   bool force = false;
 };
-
-constexpr std::string_view kHfPrefix = "hf:";
 
 const JobTemplate& template_of(const std::string& name) {
   const auto templates = job_templates();
@@ -91,9 +90,10 @@ void take_pretrained(const JobTemplate& job, const InitArguments& arguments, Tem
     return;
   }
   TRIREME_CHECK(!job.trains_images, "--from: `trireme init {}` starts from random weights", job.name);
-  TRIREME_CHECK(arguments.from.starts_with(kHfPrefix) && arguments.from.size() > kHfPrefix.size(),
-                "--from {}: write hf: and a folder of Hugging Face's transformers", arguments.from);
-  values.pretrained = arguments.from.substr(kHfPrefix.size());
+  const std::optional<std::string> folder = hf_folder_in(arguments.from);
+  TRIREME_CHECK(folder.has_value(), "--from {}: write hf: and a folder of Hugging Face's transformers",
+                arguments.from);
+  values.pretrained = *folder;
 }
 
 struct FittingJob {

@@ -28,6 +28,11 @@ ModelSection checked_shape(const ModelFamily& family, const HfConfig& config) {
 
 }  // namespace
 
+std::optional<std::string> hf_folder_in(std::string_view text) {
+  if (!text.starts_with(kHfPrefix) || text.size() == kHfPrefix.size()) return std::nullopt;
+  return std::string(text.substr(kHfPrefix.size()));
+}
+
 ModelSection model_of_hf_folder(const std::filesystem::path& folder, std::vector<std::string>* notes) {
   const HfConfig config(folder);
   const std::string type = config.model_type();

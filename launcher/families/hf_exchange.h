@@ -2,13 +2,20 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launcher/config/config.h"
 #include "runtime/checkpoint/hf_model.h"
 
 namespace trireme {
+
+/// Marks a folder of transformers in model.from, in options and in places of weights: "hf:FOLDER".
+inline constexpr std::string_view kHfPrefix = "hf:";
+/// The folder after the prefix; null without the prefix, and without a folder.
+std::optional<std::string> hf_folder_in(std::string_view text);
 
 /// The model defined by `folder`/config.json. Throws Error naming file and key for an unknown architecture,
 /// with the known ones, or a value that the family does not support. `notes`, unless null, receives a line

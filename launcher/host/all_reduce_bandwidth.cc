@@ -64,8 +64,8 @@ AllReduceBandwidth measure_all_reduce(const RankDevice& rank) {
       .communicator = comm.kind(), .device = to_string(rank.device), .num_ranks = comm.size()};
   const Context ctx = Context::create(rank.device, 1);
   if (ctx.backend->native_stream != nullptr) comm.bind_stream(ctx.backend->native_stream(ctx.exec));
-  for (const std::int64_t bytes : {std::int64_t{1} << 20, std::int64_t{64} << 20}) {
-    report.sizes.push_back(measure(ctx, comm, bytes));
+  for (const int power : {12, 16, 20, 23, 26}) {
+    report.sizes.push_back(measure(ctx, comm, std::int64_t{1} << power));
   }
   return report;
 }

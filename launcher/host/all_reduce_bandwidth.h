@@ -29,7 +29,7 @@ struct AllReduceBandwidth {
 /// 2 (n - 1) / n.
 double all_reduce_bus_factor(int num_ranks);
 
-/// All-reduces fp32 buffers of 1 MiB and 64 MiB over all ranks in place, for a quarter of a second each.
+/// All-reduces fp32 buffers of 4 KiB to 64 MiB over all ranks in place, for a quarter of a second each size.
 /// Collective. Throws Error(kCommunication) if a sum is wrong.
 AllReduceBandwidth measure_all_reduce(const RankDevice& rank);
 

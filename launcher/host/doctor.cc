@@ -179,7 +179,13 @@ std::string to_text(const DoctorReport& report) {
   if (!report.nccl.empty()) line("NCCL", report.nccl);
   line("oneDNN", report.onednn);
   line("MPI", fmt::format("standard {}; started {}", report.mpi_standard, describe_launch(report.launch)));
+  if (report.fabric) {
+    for (const auto& [key, value] : describe(*report.fabric)) line(key, value);
+  }
   if (report.all_reduce) describe_all_reduce(*report.all_reduce, line);
+  if (report.fabric && report.all_reduce && !report.all_reduce->sizes.empty()) {
+    line("link", describe_link(*report.fabric, report.all_reduce->sizes.back().bus_gb_per_s));
+  }
   line("sentencepiece", "yes");
   return text;
 }
@@ -202,6 +208,7 @@ nlohmann::ordered_json to_json(const DoctorReport& report) {
           {"localhost", lookup_json(report.localhost)},
           {"sgemm_gflops", report.sgemm_gflops > 0 ? Json(report.sgemm_gflops) : Json(nullptr)},
           {"gpu_rates", rates_json(report.gpu_rates)},
+          {"fabric", report.fabric ? to_json(*report.fabric) : Json(nullptr)},
           {"all_reduce", all_reduce_json(report.all_reduce)},
           {"gpus", gpus_json(report)},
           {"onednn", report.onednn},

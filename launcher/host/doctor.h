@@ -10,6 +10,7 @@
 #include "launcher/host/all_reduce_bandwidth.h"
 #include "launcher/host/device_rates.h"
 #include "launcher/host/env.h"
+#include "launcher/host/job_fabric.h"
 #include "launcher/host/machine.h"
 #include "launcher/host/name_lookup.h"
 
@@ -30,6 +31,7 @@ struct DoctorReport {
   double sgemm_gflops = 0;                       // 0: not measured
   std::optional<DeviceRates> gpu_rates;          // of the first GPU; null: not measured, or no GPU
   std::optional<AllReduceBandwidth> all_reduce;  // null: not measured
+  std::optional<JobFabric> fabric;               // of several ranks; null: not examined
 };
 
 /// The report without measurements.

@@ -237,7 +237,6 @@ void check_effects(const Reading& reading) {
 
 /// Resolves model.from: copies the values of the imported configuration to all keys that are not given.
 void take_shape(Reading& reading) {
-  constexpr std::size_t kPrefix = std::string_view("hf:").size();
   JobConfig& config = reading.config;
   const std::string from = std::exchange(config.model.from, "");
   if (from.empty()) return;
@@ -245,7 +244,7 @@ void take_shape(Reading& reading) {
                 "model.from = \"{}\" and model.size = \"{}\" both define the shape", from, config.model.size);
   JobConfig shape;
   std::vector<std::string> notes;
-  shape.model = model_of_hf_folder(from.substr(kPrefix), &notes);
+  shape.model = model_of_hf_folder(*hf_folder_in(from), &notes);  // checked by the key's rule
   if (config.model.init_from.empty())
     std::ranges::for_each(notes, log_warning);  // otherwise the run's log prints them
   TRIREME_CHECK(!reading.given.contains("model.name") || config.model.name == shape.model.name,

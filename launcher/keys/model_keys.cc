@@ -1,4 +1,5 @@
 // The keys of [model].
+#include "launcher/families/hf_exchange.h"
 #include "launcher/families/model_family.h"
 #include "launcher/keys/key_rules.h"
 #include "launcher/keys/key_scopes.h"
@@ -24,9 +25,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
   SectionKeys<M>(keys, "model", &JobConfig::model)
       .add("name", &M::name, one_of(all_of(&ModelFamily::names)),
            "Architecture. `resnet20`, `resnet56` and `cct` are for CIFAR's small images.")
-      .add("from", &M::from, empty_or_after("hf:", "FOLDER"),
-           "Folder of Hugging Face's transformers or diffusers whose config.json sets `name` and the shape, "
-           "in place of "
+      .add("from", &M::from, empty_or_after(std::string(kHfPrefix), "FOLDER"),
+           "Folder of transformers or diffusers whose config.json sets `name` and the shape, in place of "
            "`size`. Keys of the job override it. Contexts above 2048 tokens are reduced to 2048, unless the "
            "model has a position table. Weights are read by `init_from`.")
       .add("init_from", &M::init_from, any(),

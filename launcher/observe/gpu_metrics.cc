@@ -118,6 +118,7 @@ void write_gpus(PrometheusText& text, const std::vector<GpuReading>& gpus) {
 GpuMetrics::GpuMetrics(std::optional<std::vector<std::string>> pci_bus_ids)
     : sensors_(std::move(pci_bus_ids)) {
   read();
+  if (gpus_.empty()) return;
   // Signals are delivered to the rank's main thread.
   sigset_t all, before;
   sigfillset(&all);
@@ -132,7 +133,7 @@ GpuMetrics::~GpuMetrics() {
     end_ = true;
   }
   wake_.notify_one();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void GpuMetrics::read() {

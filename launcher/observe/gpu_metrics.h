@@ -23,6 +23,7 @@ void write_gpus(PrometheusText& text, const std::vector<GpuReading>& gpus);
 class GpuMetrics {
  public:
   /// `pci_bus_ids`: the GPUs to read; null: all GPUs of the machine. Reads once before it returns.
+  /// Without GPUs there is nothing to read again, and no thread.
   explicit GpuMetrics(std::optional<std::vector<std::string>> pci_bus_ids);
   ~GpuMetrics();
   GpuMetrics(const GpuMetrics&) = delete;
@@ -40,7 +41,7 @@ class GpuMetrics {
   std::condition_variable wake_;
   bool end_ = false;
   std::vector<GpuReading> gpus_;
-  std::thread thread_;
+  std::thread thread_;  // only with GPUs
 };
 
 }  // namespace trireme

@@ -5,14 +5,26 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 
 #include "launcher/host/standard_output.h"
 #include "runtime/base/terminal_text.h"
 
 namespace trireme {
 
+std::string supervisor_message(const std::string& text) {
+  std::string message;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_first = message.empty();
+    message += is_first ? "trireme run: " : line.starts_with("  ") ? "" : "  ";
+    message += terminal_line(line) + "\n";
+  }
+  return message;
+}
+
 void say(const std::string& text) {
-  fmt::print(stderr, "trireme run: {}\n", terminal_text(text));
+  fmt::print(stderr, "{}", supervisor_message(text));
 }
 
 void JobOutput::show_line(std::string_view line) const {

@@ -8,8 +8,11 @@
 
 namespace trireme {
 
-/// Prints a line of the supervisor to standard error.
+/// Prints a message of the supervisor to standard error. Lines after the first are indented, so that a
+/// newline in a name cannot begin a line that looks like another message.
 void say(const std::string& text);
+/// The printed text, with escapes ([Note: terminal text]).
+std::string supervisor_message(const std::string& text);
 
 /// Follows the file with an attempt's output.
 class JobOutput {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <regex>
+#include <utility>
 
 namespace trireme {
 namespace {
@@ -63,6 +64,15 @@ bool may_be_mpiruns(const std::string& line) {
 
 bool ends_job(std::string_view line) {
   return std::ranges::any_of(kEnds, [&](const char* words) { return line.find(words) != line.npos; });
+}
+
+bool MpirunReports::take(std::string_view line) {
+  constexpr std::size_t kRule = 60;  // Open MPI prints 74 dashes
+  if (line.size() >= kRule && line.find_first_not_of('-') == line.npos) {
+    in_frame_ = !in_frame_;
+    return true;
+  }
+  return in_frame_ || line.starts_with("mpirun: Forwarding signal ");
 }
 
 MpirunWords read_mpirun_words(const std::filesystem::path& log) {

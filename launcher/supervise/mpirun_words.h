@@ -23,4 +23,15 @@ MpirunWords read_mpirun_words(const std::filesystem::path& log);
 /// True for a line that mpirun prints when it begins to end the job.
 bool ends_job(std::string_view line);
 
+/// Recognises mpirun's reports about ranks that end with a code other than 0, as they do after a stop
+/// request: the lines between two rules of dashes, the rules, and the line about the signal that it forwards.
+class MpirunReports {
+ public:
+  /// Lines in order.
+  bool take(std::string_view line);
+
+ private:
+  bool in_frame_ = false;
+};
+
 }  // namespace trireme

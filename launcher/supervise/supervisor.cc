@@ -238,8 +238,11 @@ void Supervisor::look_at_ranks(RankWatch& ranks, AttemptEnd& end, JobProcess& jo
 
 void Supervisor::watch(JobProcess& job, const Attempt& attempt, const fs::path& log, AttemptEnd& end) {
   bool is_ended = false;  // by mpirun
+  MpirunReports reports;
   JobOutput output(log, [&](std::string_view line) {
     is_ended = is_ended || ends_job(line);
+    // Ranks that stop as requested exit with 75, which mpirun reports as an error. The log keeps the reports.
+    if (num_signals_ > 0 && reports.take(line)) return true;
     return end.records().take(line);
   });
   RankWatch ranks(attempt.tag, attempt.num_ranks);

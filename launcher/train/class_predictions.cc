@@ -18,18 +18,12 @@ std::pair<std::int32_t, float> predicted_class(std::span<const float> logits) {
   return {static_cast<std::int32_t>(best), static_cast<float>(1 / sum)};
 }
 
-void ClassPredictions::add(const Context& ctx, const Tensor& logits, const Tensor& targets,
-                           std::int64_t first_target) {
-  const std::vector<float> values = ctx.to_host(logits);
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(targets.num_elems()));
-  ctx.backend->copy_to_host(ctx.exec, labels.data(), targets);
-  const auto row_elems = static_cast<std::size_t>(logits.shape().dim(-1));
-  for (std::size_t row = 0; row < labels.size(); ++row) {
-    if (labels[row] < 0) continue;  // left out
-    const auto [predicted, probability] =
-        predicted_class(std::span(values).subspan(row * row_elems, row_elems));
+void ClassPredictions::add(const HostLogits& logits, std::int64_t first_target) {
+  for (std::size_t row = 0; row < logits.num_rows(); ++row) {
+    if (logits.target(row) < 0) continue;  // left out
+    const auto [predicted, probability] = predicted_class(logits.row(row));
     predictions_.push_back(
-        {first_target + static_cast<std::int64_t>(row), labels[row], predicted, probability});
+        {first_target + static_cast<std::int64_t>(row), logits.target(row), predicted, probability});
   }
 }
 

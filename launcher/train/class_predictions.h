@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "launcher/observe/confusion_matrix.h"
+#include "launcher/train/host_logits.h"
 #include "parallel/comm/communicator.h"
-#include "runtime/context.h"
 
 namespace trireme {
 
@@ -18,9 +18,8 @@ std::pair<std::int32_t, float> predicted_class(std::span<const float> logits);
 
 class ClassPredictions {
  public:
-  /// Adds a micro-batch: logits [..., C], one int32 target per row in [0, C), negative if left out. The
-  /// first row is target number `first_target` of the data set. Waits for the device.
-  void add(const Context& ctx, const Tensor& logits, const Tensor& targets, std::int64_t first_target);
+  /// Adds a micro-batch, whose first row is target number `first_target` of the data set.
+  void add(const HostLogits& logits, std::int64_t first_target);
   /// Collective. The predictions of all ranks, in the order of the data set.
   std::vector<ClassPrediction> gather(Communicator& comm) const;
 

@@ -36,8 +36,7 @@ EvaluationOptions evaluation_of(const JobConfig& config, std::shared_ptr<const D
     evaluation.num_samples = std::min(evaluation.num_samples, train.eval_batches * train.global_batch);
   }
   // Packed rows are sorted by length.
-  const bool in_order =
-      family_of(config.model).data.in_order_of_classes || is_of_documents(config.data.kind);
+  const bool in_order = family_of(config.model).data.in_order_of_classes || is_of_documents(config.data.kind);
   const bool spreads = in_order && evaluation.num_samples < data->num_samples();
   evaluation.dataset =
       spreads ? std::make_shared<const SpreadSamples>(data, evaluation.num_samples) : std::move(data);
@@ -74,9 +73,9 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
     observe = [&, seen = std::size_t{0}](const Tensor& logits, const Batch& batch) mutable {
       const std::int64_t first = requests.at(seen++).first;
       if (!counts) return;
-      mine.add(engine.context(), logits, batch.targets);
-      if (options.predictions != nullptr)
-        options.predictions->add(engine.context(), logits, batch.targets, first * sample_targets);
+      const HostLogits on_host(engine.context(), logits, batch.targets);
+      mine.add(on_host);
+      if (options.predictions != nullptr) options.predictions->add(on_host, first * sample_targets);
     };
   }
   const std::int64_t num_targets = options.dataset->num_sequential_targets(0, options.num_samples);

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
-
-#include "runtime/base/error.h"
 
 namespace trireme {
 
@@ -18,18 +15,11 @@ std::int64_t rank_of_target(std::span<const float> logits, std::int32_t target) 
   return rank;
 }
 
-void TopK::add(const Context& ctx, const Tensor& logits, const Tensor& targets) {
-  const std::vector<float> values = ctx.to_host(logits);
-  std::vector<std::int32_t> labels(static_cast<std::size_t>(targets.num_elems()));
-  ctx.backend->copy_to_host(ctx.exec, labels.data(), targets);
-  TRIREME_CHECK(logits.shape().num_rows() == targets.num_elems(), "logits {} are not of targets {}",
-                logits.shape().to_string(), targets.shape().to_string());
-  num_classes = logits.shape().dim(-1);
-  const auto row_elems = static_cast<std::size_t>(num_classes);
-  for (std::size_t row = 0; row < labels.size(); ++row) {
-    if (labels[row] < 0) continue;  // left out
-    const std::int64_t rank =
-        rank_of_target(std::span(values).subspan(row * row_elems, row_elems), labels[row]);
+void TopK::add(const HostLogits& logits) {
+  num_classes = logits.num_classes();
+  for (std::size_t row = 0; row < logits.num_rows(); ++row) {
+    if (logits.target(row) < 0) continue;  // left out
+    const std::int64_t rank = rank_of_target(logits.row(row), logits.target(row));
     top1 += rank < 1;
     top5 += rank < 5;
     ++num_targets;

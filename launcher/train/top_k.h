@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/context.h"
+#include "launcher/train/host_logits.h"
 
 namespace trireme {
 
@@ -18,9 +18,8 @@ struct TopK {
   std::int64_t top1 = 0, top5 = 0, num_targets = 0;
   std::int64_t num_classes = 0;  // 0: no micro-batch was added
 
-  /// Adds a micro-batch: logits [..., C], one int32 target per row in [0, C), negative if left out. Waits for
-  /// the device.
-  void add(const Context& ctx, const Tensor& logits, const Tensor& targets);
+  /// Adds a micro-batch.
+  void add(const HostLogits& logits);
   /// False if there are at most five classes, so that every target is in the top five.
   bool tells_top5() const { return num_classes > 5; }
   /// The sum over the ranks' counts.

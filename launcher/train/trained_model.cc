@@ -55,9 +55,8 @@ std::unique_ptr<Tokenizer> TrainedModel::tokenizer() const {
 }
 
 TrainedModel open_trained_model(const std::string& place, bool averages) {
-  constexpr std::string_view kHfPrefix = "hf:";
   std::error_code error;
-  const fs::path folder = place.starts_with(kHfPrefix) ? place.substr(kHfPrefix.size()) : place;
+  const fs::path folder = hf_folder_in(place).value_or(place);
   if (!holds_checkpoint(folder) && fs::exists(folder / kHfConfigFile, error)) {
     TRIREME_CHECK(!averages, "--ema: {} is a folder of transformers, which has no averages", folder.string());
     return open_transformers(folder);

@@ -94,7 +94,8 @@ class PartWriter {
   std::vector<std::byte> bytes_;
 };
 
-void write_tensors(const MergedModel& tensors, const HfModel& model, DType dtype, const fs::path& file) {
+void write_tensors(const MergedModel& tensors, const HfModel& model, DType dtype, const fs::path& file,
+                   const std::function<void(double done)>& progress) {
   std::vector<SafetensorsEntry> entries;
   for (const HfTensor& tensor : model.tensors) {
     for (const HfPart& part : tensor.parts) {
@@ -103,7 +104,9 @@ void write_tensors(const MergedModel& tensors, const HfModel& model, DType dtype
   }
   SafetensorsWriter writer(file, entries, {{"format", "pt"}});
   PartWriter parts(tensors, writer, dtype);
+  double num_written = 0;
   for (const HfTensor& tensor : model.tensors) {
+    if (progress) progress(num_written++ / static_cast<double>(model.tensors.size()));
     const SafetensorsTensor& source = tensors.file().tensor(tensor.name);
     std::uint64_t elems = 0;
     for (const HfPart& part : tensor.parts) {
@@ -123,11 +126,11 @@ void write_tensors(const MergedModel& tensors, const HfModel& model, DType dtype
 
 }  // namespace
 
-void write_hf_folder(const MergedModel& tensors, const HfModel& model, DType dtype,
-                     const FolderPlace& place) {
+void write_hf_folder(const MergedModel& tensors, const HfModel& model, DType dtype, const FolderPlace& place,
+                     const std::function<void(double done)>& progress) {
   PendingFolder pending(place);
   write_tensors(tensors, model, dtype,
-                pending.path() / (std::string(weights_stem(model.library)) + ".safetensors"));
+                pending.path() / (std::string(weights_stem(model.library)) + ".safetensors"), progress);
   nlohmann::ordered_json config = model.config;
   if (model.library == HfLibrary::kTransformers) config["torch_dtype"] = float_format(dtype).torch_name;
   write_text_file(pending.path() / kHfConfigFile, config.dump(2) + "\n");

@@ -86,7 +86,9 @@ Document append(const Line& line, const Tokenizer& tokenizer, const std::filesys
 
 }  // namespace
 
-PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options) {
+PrepareDocumentsSummary prepare_documents(
+    const PrepareDocumentsOptions& options,
+    const std::function<void(std::int64_t done, std::int64_t all)>& progress) {
   TRIREME_CHECK(!options.inputs.empty(), "no input was given");
   TRIREME_CHECK(options.eval_fraction >= 0.0 && options.eval_fraction < 1.0,
                 "the evaluation fraction must be at least 0 and below 1, not {}", options.eval_fraction);
@@ -118,6 +120,9 @@ PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options
   PreparedFolder results(options.output, TokenLayout::of_vocab(tokenizer->vocab_size()));
   std::vector<Document> train, eval;
   for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (progress && i > 0 && i % 1024 == 0) {
+      progress(static_cast<std::int64_t>(i), static_cast<std::int64_t>(lines.size()));
+    }
     const bool held_back = is_for_evaluation(i, options.eval_fraction);
     Document document = append(lines[i], *tokenizer, sources.files[lines[i].file],
                                held_back ? results.eval() : results.train());

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,10 @@ struct PrepareDocumentsSummary {
 /// TAB second text`. Lines end with LF, CRLF or CR, and byte order marks at their start are dropped. Empty
 /// lines are skipped. Writes train.bin, train.documents, the same files for eval, the tokenizer's file and
 /// dataset.json, with the labels as classes in byte order. Throws Error(kInvalidInput) naming file and line
-/// of a line without label or text, and if there are fewer than two labels.
-PrepareDocumentsSummary prepare_documents(const PrepareDocumentsOptions& options);
+/// of a line without label or text, and if there are fewer than two labels. `progress` is called after every
+/// 1024 documents.
+PrepareDocumentsSummary prepare_documents(
+    const PrepareDocumentsOptions& options,
+    const std::function<void(std::int64_t done, std::int64_t all)>& progress = {});
 
 }  // namespace trireme

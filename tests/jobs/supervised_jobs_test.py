@@ -262,6 +262,17 @@ class SupervisedJobs(JobTest):
         self.check(run)
         self.check_no_files_of_mpirun(run)
 
+    def test_ctrl_c_ends_all_ranks_as_one(self):
+        run = Supervised(self, "interrupted", keys=("train.steps=1000000",))
+        run.wait_for_step(6)
+        run.process.send_signal(signal.SIGINT)
+        output = run.end(expect=75)
+        self.assertEqual(run.events("end")[-1]["exit_code"], 75, output)
+        self.assertEqual(json.loads((run.out / "summary.json").read_text())["status"], "stopped")
+        self.assertRegex(output, r"stopped at step \d+ of 1000000")
+        self.assertNotRegex(output, r"mpirun|non-zero|-{20}")
+        self.check_that_nothing_is_left(run)
+
     def test_a_stopped_job_ends_when_it_is_told_to(self):
         for with_mpirun in (False, True):
             run = Supervised(self, f"paused{with_mpirun}", keys=("train.steps=1000000",))

@@ -177,7 +177,7 @@ TEST_F(Cli, PlanDrawsATimeline) {
   };
   const ProgramResult drawn = run(with({"--timeline", "step.svg"}));
   EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
-  EXPECT_THAT(drawn.out, HasSubstr("\nstep.svg: forward and backward of a step take "));
+  EXPECT_THAT(drawn.out, HasSubstr("\nstep.svg, simulated: forward and backward of a step take "));
   EXPECT_THAT(testing::read_file(scratch_ / "step.svg"), StartsWith("<svg "));
   const std::string times = testing::read_file(scratch_ / "times.json");
   const ProgramResult traced = run(with({"--timeline", "step.json", "--json"}));

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
+
+#include "launcher/supervise/job_output.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -61,6 +64,30 @@ TEST(MpirunWords, ARefusalIsKnown) {
   EXPECT_EQ(words.verdict, refusal);
   EXPECT_TRUE(words.refuses);
   EXPECT_FALSE(words_in("  Process name: [[14824,1],1]\n  Exit code:    3\n").refuses);
+}
+
+// Open MPI 4.1, after `kill -USR1` of an mpirun whose ranks exit with 75.
+TEST(MpirunReports, AreTakenAndOtherLinesAreNot) {
+  const std::string rule(74, '-');
+  const std::string output =
+      "mpirun: Forwarding signal 10 to job\nstopped at step 88 of 100000\n" + rule +
+      "\nPrimary job  terminated normally, but 1 process returned\na non-zero exit code.\n" + rule + "\n" +
+      rule +
+      "\nmpirun detected that one or more processes exited with non-zero status.\n\n  Exit code:    75\n" +
+      rule + "\n--- a line of the job\n";
+  MpirunReports reports;
+  std::istringstream lines(output);
+  std::string rest;
+  for (std::string line; std::getline(lines, line);) {
+    if (!reports.take(line)) rest += line + "\n";
+  }
+  EXPECT_EQ(rest, "stopped at step 88 of 100000\n--- a line of the job\n");
+}
+
+TEST(SupervisorMessage, ANewlineInANameBeginsNoMessage) {
+  EXPECT_EQ(supervisor_message("attempt 1 fails: \x1b[2J"), "trireme run: attempt 1 fails: \\x1b[2J\n");
+  EXPECT_EQ(supervisor_message("hosts that cannot be used:\n  a\ntrireme run: done"),
+            "trireme run: hosts that cannot be used:\n  a\n  trireme run: done\n");
 }
 
 TEST(MpirunWords, ARefusalComesWithWhatToDo) {
