@@ -12,11 +12,20 @@ namespace trireme {
 /// kYes applies max(0, .) in the same pass.
 enum class Rectify : std::uint8_t { kNo, kYes };
 
-/// Stride, groups and zero padding of a convolution. Stride and padding are equal along both sides of an
-/// image.
+/// Stride, groups and zero padding of a convolution, equal for the height and the width of an image.
+/// `padding_after` is the padding below and on the right; -1: as above and on the left.
 struct ConvGeometry {
-  std::int64_t stride = 1, padding = 0, groups = 1;
+  std::int64_t stride = 1, padding = 0, groups = 1, padding_after = -1;
   auto operator<=>(const ConvGeometry&) const = default;
+
+  std::int64_t end_padding() const { return padding_after < 0 ? padding : padding_after; }
+  bool has_padding() const { return padding > 0 || end_padding() > 0; }
+  /// Output pixels along a side of `size` pixels, for a kernel of `kernel` pixels; <= 0: the kernel is larger
+  /// than the padded side.
+  std::int64_t out_size(std::int64_t size, std::int64_t kernel) const {
+    const std::int64_t rest = size + padding + end_padding() - kernel;
+    return rest < 0 ? 0 : rest / stride + 1;
+  }
 };
 
 /// y[b, i, j, o] = bias[o] + sum over r, s, c of x[b, i * stride + r - padding, ..., c] weight[o, c, r, s].
@@ -26,7 +35,7 @@ struct Conv2dFwdArgs {
   ConstTensorView x;       // [B, H, W, C]
   ConstTensorView weight;  // [O, C / groups, R, S]
   ConstTensorView bias;    // [O], or undefined
-  TensorView y;            // [B, (H + 2 padding - R) / stride + 1, ..., O]
+  TensorView y;            // [B, out_size(H, R), out_size(W, S), O]
   ConvGeometry geometry;
   MathMode math = MathMode::kFp32;
 };
@@ -275,10 +284,36 @@ void visit_views(SequencePoolBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dx, args.dscores);
 }
 
+/// y[b, p] = x[b, p] + shift[b]: a vector for each sample, added at all of its positions.
+struct ShiftChannelsArgs {
+  static constexpr const char* kName = "shift_channels";
+  ConstTensorView x;      // [B, P, C]
+  ConstTensorView shift;  // [B, C]
+  TensorView y;           // like x; may be x
+};
+template <class Visit>
+void visit_views(ShiftChannelsArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x, args.shift);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
+
+/// sum[b] = the sum over p of x[b, p], in an order that depends on P alone.
+struct SumPositionsArgs {
+  static constexpr const char* kName = "sum_positions";
+  ConstTensorView x;  // [B, P, C]
+  TensorView sum;     // [B, C]
+};
+template <class Visit>
+void visit_views(SumPositionsArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_each<ViewUse::kWrite>(visit, args.sum);
+}
+
 /// The ops of this file, in the order of their structs.
-using ImageOps = OpList<Conv2dFwdArgs, Conv2dBwdDataArgs, Conv2dBwdWeightArgs, BatchNormFwdArgs,
-                        BatchNormInferArgs, BatchNormBwdArgs, ReluArgs, ReluBwdArgs, MaxPoolFwdArgs,
-                        MaxPoolBwdArgs, AvgPoolFwdArgs, AvgPoolBwdArgs, TokenPositionsFwdArgs,
-                        TokenPositionsBwdArgs, SequencePoolFwdArgs, SequencePoolBwdArgs>;
+using ImageOps =
+    OpList<Conv2dFwdArgs, Conv2dBwdDataArgs, Conv2dBwdWeightArgs, BatchNormFwdArgs, BatchNormInferArgs,
+           BatchNormBwdArgs, ReluArgs, ReluBwdArgs, MaxPoolFwdArgs, MaxPoolBwdArgs, AvgPoolFwdArgs,
+           AvgPoolBwdArgs, TokenPositionsFwdArgs, TokenPositionsBwdArgs, SequencePoolFwdArgs,
+           SequencePoolBwdArgs, ShiftChannelsArgs, SumPositionsArgs>;
 
 }  // namespace trireme

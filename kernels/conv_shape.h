@@ -17,7 +17,7 @@ struct ConvExtents {
   Int images = 0, height = 0, width = 0, channels = 0;
   Int out_height = 0, out_width = 0, outputs = 0;
   Int kernel_height = 0, kernel_width = 0;
-  Int stride = 1, padding = 0, groups = 1;
+  Int stride = 1, padding = 0, padding_after = 0, groups = 1;
   Int in_group = 0, out_group = 0;  // channels and outputs of one group
   bool has_bias = false;
   auto operator<=>(const ConvExtents&) const = default;
@@ -31,9 +31,9 @@ struct ConvExtents {
   }
   std::int64_t products() const { return std::int64_t{out_pixels()} * weight_elems(); }
   std::string text() const {
-    return fmt::format("[{}, {}, {}, {}] to {} outputs, kernel {} x {}, stride {}, padding {}, groups {}",
+    return fmt::format("[{}, {}, {}, {}] to {} outputs, kernel {} x {}, stride {}, padding {}{}, groups {}",
                        images, height, width, channels, outputs, kernel_height, kernel_width, stride, padding,
-                       groups);
+                       padding_after == padding ? "" : fmt::format(" and {}", padding_after), groups);
   }
 };
 
@@ -43,8 +43,7 @@ template <class Int>
 ConvExtents<Int> conv_extents(const Shape& x, const Shape& weight, const Shape& y, const ConvGeometry& g) {
   assert(x.rank() == 4 && weight.rank() == 4 && y.rank() == 4);
   assert(x[0] == y[0] && x[3] == weight[1] * g.groups && y[3] == weight[0]);
-  assert(y[1] == (x[1] + 2 * g.padding - weight[2]) / g.stride + 1);
-  assert(y[2] == (x[2] + 2 * g.padding - weight[3]) / g.stride + 1);
+  assert(y[1] == g.out_size(x[1], weight[2]) && y[2] == g.out_size(x[2], weight[3]));
   const auto as_int = [](std::int64_t value) { return static_cast<Int>(value); };
   return {.images = as_int(x[0]),
           .height = as_int(x[1]),
@@ -57,6 +56,7 @@ ConvExtents<Int> conv_extents(const Shape& x, const Shape& weight, const Shape& 
           .kernel_width = as_int(weight[3]),
           .stride = as_int(g.stride),
           .padding = as_int(g.padding),
+          .padding_after = as_int(g.end_padding()),
           .groups = as_int(g.groups),
           .in_group = as_int(weight[1]),
           .out_group = as_int(weight[0] / g.groups)};

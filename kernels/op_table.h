@@ -25,9 +25,14 @@ struct OpList {
   }
 };
 
-template <class... A, class... B, class... C, class... D, class... E>
-OpList<A..., B..., C..., D..., E...> joined(OpList<A...>, OpList<B...>, OpList<C...>, OpList<D...>,
-                                            OpList<E...>);
+template <class... A>
+constexpr OpList<A...> joined(OpList<A...> all) {
+  return all;
+}
+template <class... A, class... B, class... Rest>
+constexpr auto joined(OpList<A...>, OpList<B...>, Rest... rest) {
+  return joined(OpList<A..., B...>{}, rest...);
+}
 
 template <class List>
 class OpTable;

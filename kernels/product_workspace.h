@@ -67,14 +67,14 @@ inline std::int64_t product_sum_workspace(const ProductSumArgs& args) {
 
 /// True for a 1 x 1 convolution with stride 1, without padding and groups: a matrix product.
 inline bool is_product(const Shape& weight, const ConvGeometry& geometry) {
-  return weight[2] == 1 && weight[3] == 1 && geometry.stride == 1 && geometry.padding == 0 &&
+  return weight[2] == 1 && weight[3] == 1 && geometry.stride == 1 && !geometry.has_padding() &&
          geometry.groups == 1;
 }
 
 /// True for a 1 x 1 convolution with a larger stride, without padding and groups. It skips pixels of x: see
 /// [Note: strided pixels] in kernels/cuda/conv/strided_pixel_conv.h.
 inline bool is_strided_product(const Shape& weight, const ConvGeometry& geometry) {
-  return weight[2] == 1 && weight[3] == 1 && geometry.stride > 1 && geometry.padding == 0 &&
+  return weight[2] == 1 && weight[3] == 1 && geometry.stride > 1 && !geometry.has_padding() &&
          geometry.groups == 1;
 }
 
@@ -131,7 +131,7 @@ inline bool takes_window_tiles(const Shape& weight, const ConvGeometry& geometry
 /// Weight gradients that gather windows, including cases not given to cuDNN: see
 /// [Note: defects of cuDNN's convolutions].
 inline bool gathers_gradient(const Shape& weight, const ConvGeometry& geometry, DType dtype) {
-  const bool is_padded_pixel = weight[2] == 1 && weight[3] == 1 && geometry.padding > 0;
+  const bool is_padded_pixel = weight[2] == 1 && weight[3] == 1 && geometry.has_padding();
   return gathers_windows(weight, geometry, dtype) || (may_gather(geometry, dtype) && is_padded_pixel);
 }
 /// Elements of a gathered window: R S C, padded with zeros so that tensor cores can read 16 bytes at a time.

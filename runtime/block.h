@@ -19,15 +19,22 @@
 
 namespace trireme {
 
-/// A micro-batch. Dim 0 of both tensors is the sample.
+/// A micro-batch. Dim 0 of every tensor is the sample.
 struct Batch {
-  Tensor inputs;          // tokens [B, T] int32, images [B, H, W, C]
-  Tensor targets;         // tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32
-  Tensor target_weights;  // [B, K] fp32, or undefined: all 1
+  Tensor inputs;  // tokens [B, T] int32, images [B, H, W, C] fp32
+  // Tokens [B, T] int32 (negative: ignored), labels [B] or [B, K] int32, or numbers of any shape [B, ...]
+  // fp32.
+  Tensor targets;
+  Tensor target_weights;  // of labels [B, K] fp32, of numbers [B] fp32, or undefined: all 1
   // For rows of several documents (see DocumentRows), all int32. Undefined: each sample is one document of
   // type 0.
   Tensor key_bounds;        // [B, T, 2]
   Tensor positions, types;  // [B, T]
+  // Further inputs, undefined if the samples have none. Only the first and the last block see them: a block
+  // between them receives what it needs from the block before.
+  Tensor timesteps;  // [B] fp32: the noise step of each sample
+  Tensor condition;  // [B, L, D] fp32: vectors for cross-attention
+  Tensor classes;    // [B] int32
   /// Weight of one target in the loss: 1 / (targets of the global batch).
   float inv_num_targets = 1.0f;
 };

@@ -54,6 +54,10 @@ enum class OpKind : std::uint8_t {
   kRope,
   kSwiglu,
   kLstm,
+  kGroupNorm,
+  kMul,
+  kConcatChannels,
+  kSquaredError,
 };
 
 struct OpPolicy {
@@ -86,6 +90,12 @@ struct OpPolicy {
 //   swiglu                 not cast                      fp32                                as its input
 //   lstm                   the mode's dtype              recurrent products in it, summed    the mode's dtype
 //                                                        in fp32; gates and cells in fp32
+//   group_norm             not cast                      fp32                                as its input
+//   mul                    the wider of both             fp32                                the same
+//   concat_channels        the wider of both                                                 the same
+//   squared_error          not cast; its target to fp32  fp32                                fp32; gradient
+//   as
+//                                                                                            the prediction
 //
 // In mode fp8 "the mode's dtype" is bf16; `linear` quantizes its operands to 8 bits from there.
 // If the residual of `linear` is wider than its result, it is added in a separate pass, as by `add`: a wide
@@ -108,6 +118,10 @@ inline constexpr OpPolicy kOpPolicies[] = {
     {OpKind::kRope, "rope", DtypeRule::kAsInput, false},
     {OpKind::kSwiglu, "swiglu", DtypeRule::kAsInput, false},
     {OpKind::kLstm, "lstm", DtypeRule::kCompute, true},
+    {OpKind::kGroupNorm, "group_norm", DtypeRule::kAsInput, false},
+    {OpKind::kMul, "mul", DtypeRule::kWidest, false},
+    {OpKind::kConcatChannels, "concat_channels", DtypeRule::kWidest, false},
+    {OpKind::kSquaredError, "squared_error", DtypeRule::kAsInput, false},
 };
 inline constexpr std::size_t kNumOpKinds = std::size(kOpPolicies);
 

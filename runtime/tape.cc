@@ -37,7 +37,7 @@ Tensor Gradients::take(ValueId id) {
       !unit,
       "the gradient of a loss is the number 1, for which no tensor exists: the backward of an op that "
       "makes a loss asks gradients.is_unit(y) before it takes a gradient, and multiplies what it adds by "
-      "ctx.gradient_scale where that is defined (runtime/README.md, \"Ops and blocks of your own\")");
+      "ctx.gradient_scale where that is defined (examples/extending.md, \"A loss\")");
   TRIREME_CHECK(tensor.defined(),
                 "value {} has no gradient to take: a backward takes that of its own output, once", id);
   return std::exchange(tensor, Tensor());

@@ -39,6 +39,7 @@ void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
   }
   const ActivationNumerics& activation = *numerics().activation;
   const auto bwd = args.activation == Activation::kTanh   ? activation.tanh_bwd
+                   : args.activation == Activation::kSilu ? activation.silu_bwd
                    : args.activation == Activation::kGelu ? activation.gelu_bwd
                                                           : activation.gelu_tanh_bwd;
   for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {

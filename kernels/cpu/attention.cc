@@ -30,10 +30,12 @@ AttentionHead head_at(const Args& args, const PackedHeads& heads, std::int64_t s
           .q = address(args.qkv, row + head * heads.dim),
           .k = address(args.qkv, k),
           .v = address(args.qkv, k + heads.keys * heads.dim),
-          .qkv_pitch = heads.packed(),
+          .q_pitch = heads.packed(),
+          .kv_pitch = heads.packed(),
           .out = address(args.out, sample * seq_len * heads.width() + head * heads.dim),
           .out_pitch = heads.width(),
-          .seq_len = seq_len,
+          .num_queries = seq_len,
+          .num_keys = seq_len,
           .head_dim = heads.dim,
           .scale = args.scale,
           .causal = args.causal,
@@ -45,6 +47,52 @@ AttentionHead head_at(const Args& args, const PackedHeads& heads, std::int64_t s
                             ? args.key_bounds.template as<std::int32_t>() + 2 * sample * seq_len
                             : nullptr};
 }
+
+/// The heads of queries [B, T, H D] and of keys and values [B, S, H D].
+struct CrossHeads {
+  std::int64_t samples, num_queries, num_keys, count, dim;
+
+  template <class Args>
+  explicit CrossHeads(const Args& args)
+      : samples(args.q.shape[0]),
+        num_queries(args.q.shape[1]),
+        num_keys(args.k.shape[1]),
+        count(args.num_heads),
+        dim(args.q.shape[2] / count) {
+    assert(args.k.num_elems() == samples * num_keys * count * dim);
+    assert(args.v.num_elems() == args.k.num_elems() && args.out.num_elems() == args.q.num_elems());
+    assert(args.lse.num_elems() == samples * count * num_queries);
+  }
+  /// The first element of a head.
+  std::int64_t query(std::int64_t sample, std::int64_t head) const {
+    return (sample * num_queries * count + head) * dim;
+  }
+  std::int64_t key(std::int64_t sample, std::int64_t head) const {
+    return (sample * num_keys * count + head) * dim;
+  }
+  template <class Args>
+  AttentionHead at(const Args& args, std::int64_t sample, std::int64_t head) const {
+    const std::int64_t q = query(sample, head), k = key(sample, head);
+    return {.element = element_read(args.q.dtype, args.math),
+            .q = address(args.q, q),
+            .k = address(args.k, k),
+            .v = address(args.v, k),
+            .q_pitch = count * dim,
+            .kv_pitch = count * dim,
+            .out = address(args.out, q),
+            .out_pitch = count * dim,
+            .num_queries = num_queries,
+            .num_keys = num_keys,
+            .head_dim = dim,
+            .scale = args.scale,
+            .causal = false,
+            .dropout_p = 0.0f,
+            .first_elem = 0,
+            .sample = 0,
+            .key = {},
+            .key_bounds = nullptr};
+  }
+};
 
 // Runs body(sample, head, scratch of the thread) for all heads of all samples.
 template <class Body>
@@ -101,6 +149,42 @@ void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
                                  .dv = address(args.dqkv, k + heads.keys * heads.dim),
                                  .scratch = scratch});
                 });
+}
+
+void run_op(const KernelContext& exec, const CrossAttentionFwdArgs& args) {
+  check_one_float_type("cross_attention_fwd", {args.q, args.k, args.v, args.out});
+  check_fp32("cross_attention_fwd", {args.lse});
+  const CrossHeads heads(args);
+  const AttentionFwdNumerics& attention = *numerics().attention_fwd;
+  for_each_head(exec, heads.samples, heads.count, attention.scratch_floats(heads.num_keys, heads.dim),
+                [&](std::int64_t sample, std::int64_t head, float* scratch) {
+                  AttentionFwdHead piece{.head = heads.at(args, sample, head)};
+                  piece.out = const_cast<void*>(piece.head.out);
+                  piece.lse = args.lse.as<float>() + (sample * heads.count + head) * heads.num_queries;
+                  piece.scratch = scratch;
+                  attention.run(piece);
+                });
+}
+
+void run_op(const KernelContext& exec, const CrossAttentionBwdArgs& args) {
+  check_one_float_type("cross_attention_bwd",
+                       {args.q, args.k, args.v, args.dout, args.out, args.dq, args.dk, args.dv});
+  check_fp32("cross_attention_bwd", {args.lse});
+  const CrossHeads heads(args);
+  const AttentionBwdNumerics& attention = *numerics().attention_bwd;
+  for_each_head(
+      exec, heads.samples, heads.count, attention.scratch_floats(heads.num_keys, heads.dim),
+      [&](std::int64_t sample, std::int64_t head, float* scratch) {
+        const std::int64_t q = heads.query(sample, head), k = heads.key(sample, head);
+        attention.run({.head = heads.at(args, sample, head),
+                       .group = 1,
+                       .dout = address(args.dout, q),
+                       .lse = args.lse.as<float>() + (sample * heads.count + head) * heads.num_queries,
+                       .dq = address(args.dq, q),
+                       .dk = address(args.dk, k),
+                       .dv = address(args.dv, k),
+                       .scratch = scratch});
+      });
 }
 
 }  // namespace trireme::cpu

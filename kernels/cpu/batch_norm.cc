@@ -10,42 +10,10 @@
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/ops.h"
+#include "kernels/cpu/row_pieces.h"
 
 namespace trireme::cpu {
 namespace {
-
-constexpr std::int64_t kPieceElems = 32768;
-
-/// Rows split into pieces, with scratch memory to convert 16-bit rows.
-class Pieces {
- public:
-  Pieces(const KernelContext& exec, ConstTensorView x, int num_views)
-      : cols(x.shape.dim(-1)),
-        rows(cols == 0 ? 0 : x.num_elems() / cols),
-        rows_of_piece(std::max<std::int64_t>(1, kPieceElems / std::max<std::int64_t>(1, cols))),
-        count(ceil_div(rows, rows_of_piece)),
-        exec_(exec),
-        pitch_(x.dtype == DType::kFloat32 ? 0 : std::min(rows, rows_of_piece) * cols),
-        scratch_(exec, pitch_ * num_views) {}
-
-  /// Runs body(piece, first row, rows, scratch). scratch(i) is the thread's buffer for view i.
-  template <class Body>
-  void for_each(const Body& body) const {
-    for_each_piece(exec_, count, rows * cols, [&](std::int64_t piece) {
-      const std::int64_t first = piece * rows_of_piece;
-      float* mine = scratch_.mine();
-      body(piece, first, std::min(rows_of_piece, rows - first),
-           [&](int view) { return mine != nullptr ? mine + view * pitch_ : nullptr; });
-    });
-  }
-
-  const std::int64_t cols, rows, rows_of_piece, count;
-
- private:
-  const KernelContext& exec_;
-  const std::int64_t pitch_;
-  const ThreadScratch scratch_;
-};
 
 // gamma and beta in fp32.
 class Affine {
@@ -77,12 +45,10 @@ float rstd_of(double variance, float epsilon) {
 }
 
 // Combines the pieces: see [Note: batch statistics]. `moments` holds all means, then all sums of squares.
-void put_together(const Pieces& pieces, const float* moments, const BatchNormFwdArgs& args,
+void put_together(const RowPieces& pieces, const float* moments, const BatchNormFwdArgs& args,
                   std::int64_t first, std::int64_t count) {
   const auto total = static_cast<double>(pieces.rows);
-  const auto rows_of = [&](std::int64_t p) {
-    return static_cast<double>(std::min(pieces.rows_of_piece, pieces.rows - p * pieces.rows_of_piece));
-  };
+  const auto rows_of = [&](std::int64_t p) { return static_cast<double>(pieces.rows_of(p)); };
   for (std::int64_t c = first; c < first + count; ++c) {
     double mean = 0.0, m2 = 0.0;
     for (std::int64_t p = 0; p < pieces.count; ++p) {
@@ -118,7 +84,7 @@ struct AffineArgs {
   Rectify rectify;
 };
 
-void apply(const Pieces& pieces, const Affine& affine, const AffineArgs& args) {
+void apply(const RowPieces& pieces, const Affine& affine, const AffineArgs& args) {
   const std::int64_t cols = pieces.cols;
   pieces.for_each([&](std::int64_t, std::int64_t first, std::int64_t rows, const auto& scratch) {
     const std::int64_t at = first * cols, count = rows * cols;
@@ -149,7 +115,7 @@ struct Factors {
 };
 
 // Adds the sums of the pieces in order. Computes the factors of dx and the gradients of gamma and beta.
-void finish(const Pieces& pieces, const float* sums, const BatchNormBwdArgs& args, const float* scale,
+void finish(const RowPieces& pieces, const float* sums, const BatchNormBwdArgs& args, const float* scale,
             const Factors& factors) {
   const std::int64_t cols = pieces.cols;
   const auto total = static_cast<double>(pieces.rows);
@@ -178,7 +144,7 @@ Passes passes_of(const BatchNormBwdArgs& args) {
 void run_op(const KernelContext& exec, const BatchNormFwdArgs& args) {
   check_one_float_type("batch_norm_fwd", {args.x, args.gamma, args.beta, args.residual, args.y});
   check_fp32("batch_norm_fwd", {args.mean, args.rstd, args.variance});
-  const Pieces pieces(exec, args.x, 2);
+  const RowPieces pieces(exec, args.x, 2);
   const std::int64_t cols = pieces.cols;
   if (pieces.rows == 0) return;
   assert(args.gamma.num_elems() == cols && args.y.num_elems() == args.x.num_elems());
@@ -202,7 +168,7 @@ void run_op(const KernelContext& exec, const BatchNormFwdArgs& args) {
 void run_op(const KernelContext& exec, const BatchNormInferArgs& args) {
   check_one_float_type("batch_norm_infer", {args.x, args.gamma, args.beta, args.residual, args.y});
   check_fp32("batch_norm_infer", {args.mean, args.variance});
-  const Pieces pieces(exec, args.x, 2);
+  const RowPieces pieces(exec, args.x, 2);
   const Workspace rstd(exec, std::max<std::int64_t>(1, pieces.cols));
   for (std::int64_t c = 0; c < pieces.cols; ++c) {
     rstd.data()[c] = rstd_of(static_cast<double>(args.variance.as<float>()[c]), args.epsilon);
@@ -216,7 +182,7 @@ void run_op(const KernelContext& exec, const BatchNormBwdArgs& args) {
   check_one_float_type("batch_norm_bwd",
                        {args.dy, args.x, args.y, args.gamma, args.beta, args.dx, args.dresidual});
   check_fp32("batch_norm_bwd", {args.mean, args.rstd, args.dgamma, args.dbeta});
-  const Pieces pieces(exec, args.x, 4);
+  const RowPieces pieces(exec, args.x, 4);
   const std::int64_t cols = pieces.cols;
   if (pieces.rows == 0) return;
   Affine affine(exec, args.gamma, args.beta);

@@ -19,6 +19,19 @@ void run_op(const KernelContext& exec, const AddArgs& args) {
   });
 }
 
+void run_op(const KernelContext& exec, const MulArgs& args) {
+  check_one_float_type("mul", {args.a, args.b, args.out});
+  const std::int64_t n = args.out.num_elems();
+  assert(args.a.num_elems() == n && args.b.num_elems() == n);
+  for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
+    float a[kBuffer], b[kBuffer];
+    const float* from = read(args.a, first, count, a);
+    float* out = place(args.out, first, a);
+    numerics().elementwise->mul(from, read(args.b, first, count, b), out, count);
+    write(args.out, first, count, out);
+  });
+}
+
 void run_op(const KernelContext& exec, const ScaleArgs& args) {
   check_one_float_type("scale", {args.x});
   check_fp32("scale", {args.factor});

@@ -46,6 +46,7 @@ struct ActivationNumerics {
   void (*gelu_tanh_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
   void (*gelu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);  // the exact (erf) GELU
   void (*tanh_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
+  void (*silu_bwd)(const float* dy, const float* pre, float* dx, std::int64_t n);
   void (*swiglu)(const float* gate, const float* up, float* y, std::int64_t n);
   /// dgate may be gate, dup may be up.
   void (*swiglu_bwd)(const float* dy, const float* gate, const float* up, float* dgate, float* dup,
@@ -71,12 +72,17 @@ struct DropoutRun {
 
 struct ElementwiseNumerics {
   void (*add)(const float* a, const float* b, float* out, std::int64_t n);
+  void (*mul)(const float* a, const float* b, float* out, std::int64_t n);
   /// sum [n] += rows of n, `pitch` floats apart, in order.
   void (*add_rows)(const float* x, std::int64_t rows, std::int64_t pitch, float* sum, std::int64_t n);
   void (*scale)(float* x, float factor, std::int64_t n);
   void (*dropout)(const DropoutRun& run);
   /// partials[i] = sum of squares of the i-th 1024 elements.
   void (*squared_norm_blocks)(const float* x, float* partials, std::int64_t num_blocks);
+  /// The sum of (a - b)^2.
+  float (*squared_error)(const float* a, const float* b, std::int64_t n);
+  /// out = (a - b) * factor; out may be a.
+  void (*scaled_difference)(const float* a, const float* b, float factor, float* out, std::int64_t n);
 };
 
 struct LayerNormRows {
@@ -105,11 +111,11 @@ struct LayerNormNumerics {
 /// One head of one sample.
 struct AttentionHead {
   Element element;        // of q, k, v, dout; out and the gradients have the same type, unrounded for kTf32
-  const void *q, *k, *v;  // [T, head_dim], rows `qkv_pitch` elements apart
-  std::int64_t qkv_pitch;
+  const void *q, *k, *v;  // [T, head_dim] and [S, head_dim], rows `q_pitch` and `kv_pitch` elements apart
+  std::int64_t q_pitch, kv_pitch;
   const void* out;  // [T, head_dim], rows `out_pitch` apart; the output of fwd
   std::int64_t out_pitch;
-  std::int64_t seq_len, head_dim;
+  std::int64_t num_queries, num_keys, head_dim;  // T and S; equal with `causal` and with key_bounds
   float scale;
   bool causal;
   float dropout_p;
@@ -123,7 +129,7 @@ struct AttentionFwdHead {
   AttentionHead head;
   void* out;
   float* lse;      // [T]
-  float* scratch;  // scratch_floats(seq_len, head_dim)
+  float* scratch;  // scratch_floats(num_keys, head_dim)
 };
 
 /// `group` query heads that share one key and value head. `head` is the first. The others follow it in every
@@ -133,17 +139,17 @@ struct AttentionBwdHead {
   std::int64_t group;
   const void* dout;    // rows `out_pitch` apart
   const float* lse;    // [group, T]
-  void *dq, *dk, *dv;  // rows `qkv_pitch` apart
+  void *dq, *dk, *dv;  // rows `q_pitch` and `kv_pitch` apart
   float* scratch;
 };
 
 struct AttentionFwdNumerics {
-  std::int64_t (*scratch_floats)(std::int64_t seq_len, std::int64_t head_dim);
+  std::int64_t (*scratch_floats)(std::int64_t num_keys, std::int64_t head_dim);
   void (*run)(const AttentionFwdHead& head);
 };
 
 struct AttentionBwdNumerics {
-  std::int64_t (*scratch_floats)(std::int64_t seq_len, std::int64_t head_dim);
+  std::int64_t (*scratch_floats)(std::int64_t num_keys, std::int64_t head_dim);
   void (*run)(const AttentionBwdHead& head);
 };
 

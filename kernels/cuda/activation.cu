@@ -6,6 +6,7 @@
 #include "kernels/cuda/map.cuh"
 #include "kernels/cuda/matmul/matmul_epilogue.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/silu.cuh"
 
 namespace trireme::cuda {
 namespace {
@@ -22,11 +23,19 @@ struct Gelu {
   __device__ float operator()(float x) const { return gelu(x); }
 };
 
+struct Silu {
+  __device__ float operator()(float x) const { return silu(x); }
+};
+
 struct TanhBackward {
   __device__ float operator()(float dy, float pre) const {
     const float y = tanhf(pre);
     return dy * (1.0f - y * y);
   }
+};
+
+struct SiluBackward {
+  __device__ float operator()(float dy, float pre) const { return dy * silu_derivative(pre); }
 };
 
 struct GeluTanhBackward {
@@ -61,6 +70,9 @@ __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_acti
   } else if (activation == Activation::kTanh) {
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] = tanhf(x[i]);
+  } else if (activation == Activation::kSilu) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = silu(x[i]);
   }
   if (residual != nullptr) {
     float r[N];
@@ -94,6 +106,7 @@ void run_op(const KernelContext& exec, const ActivationFwdArgs& args) {
   for_float_type("activation_fwd", args.y.dtype, [&]<class T>(T) {
     if (args.activation == Activation::kTanh) return run_forward<T>(exec, args, Tanh{});
     if (args.activation == Activation::kGelu) return run_forward<T>(exec, args, Gelu{});
+    if (args.activation == Activation::kSilu) return run_forward<T>(exec, args, Silu{});
     run_forward<T>(exec, args, GeluTanh{});
   });
 }
@@ -108,6 +121,7 @@ void run_op(const KernelContext& exec, const ActivationBwdArgs& args) {
   for_float_type("activation_bwd", args.dx.dtype, [&]<class T>(T) {
     if (args.activation == Activation::kTanh) return run_backward<T>(exec, args, TanhBackward{});
     if (args.activation == Activation::kGelu) return run_backward<T>(exec, args, GeluBackward{});
+    if (args.activation == Activation::kSilu) return run_backward<T>(exec, args, SiluBackward{});
     run_backward<T>(exec, args, GeluTanhBackward{});
   });
 }

@@ -199,8 +199,9 @@ BlockProfile profile_of(const PlanArguments& arguments, const JobConfig& config,
 
 void print_timeline(const std::string& file, const Timeline& timeline, const Mesh& mesh) {
   print_line("");
-  print_line(fmt::format("{}: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %", file,
-                         timeline.duration_ms(), 100 * timeline.bubble_share()));
+  print_line(
+      fmt::format("{}, simulated: forward and backward of a step take {:.2f} ms, the bubble is {:.1f} %",
+                  file, timeline.duration_ms(), 100 * timeline.bubble_share()));
   for (int stage = 0; stage < mesh.size(Axis::kPipeline) && mesh.size(Axis::kPipeline) > 1; ++stage) {
     const double busy = timeline.busy_ms(mesh.rank({{Axis::kPipeline, stage}, {Axis::kData, 0}}));
     print_line(fmt::format("stage {}: {:.2f} ms of work, {:.1f} % of the step", stage, busy,

@@ -42,6 +42,13 @@ struct ModelSection {
   std::int64_t image_size = 0;
   std::int64_t patch = 0;
   std::int64_t convs = 0;
+  // UNets only:
+  std::vector<std::int64_t> widths;            // empty: taken from size
+  std::vector<std::int64_t> attention_levels;  // likewise
+  std::int64_t head_width = 0;
+  std::int64_t norm_groups = 0;
+  std::string projection;  // empty: taken from size
+  std::string style;       // likewise
   std::string pool = "class";
   double norm_epsilon = 0.0;
   double stochastic_depth = 0.0;
@@ -53,6 +60,9 @@ struct ModelSection {
   std::optional<bool> tied;  // null: "auto"
   std::int64_t tensor_chunks = 1;
   bool bias = true;
+  // Families that denoise only. Their condition is seq_len vectors of condition_width.
+  std::int64_t channels = 0;         // of a picture
+  std::int64_t condition_width = 0;  // 0: no condition
   // [train.lora]: adapters are parameters of the model.
   std::vector<std::string> lora_targets;  // empty: none
   std::int64_t lora_rank = 8;
@@ -87,6 +97,15 @@ struct DataSection {
   std::int64_t cache = 0;
   ImageDataset::OnBadImage on_bad_image = ImageDataset::OnBadImage::kFail;
   std::int64_t max_pixels = 67108864;
+};
+
+// Families that denoise only. See [Note: diffusion].
+struct DiffusionSection {
+  NoiseSchedule::Kind schedule = NoiseSchedule::Kind::kLinear;
+  std::array<double, 2> betas = {0, 0};  // 0: the schedule's default
+  DiffusionTarget prediction = DiffusionTarget::kNoise;
+  double min_snr_gamma = 0;  // 0: off
+  double class_dropout = 0;
 };
 
 struct TrainSection {
@@ -183,6 +202,7 @@ struct LogSection {
 struct JobConfig {
   ModelSection model;
   DataSection data;
+  DiffusionSection diffusion;
   TrainSection train;
   OptimizerSection optimizer;
   PrecisionSection precision;

@@ -16,6 +16,7 @@
 #include "runtime/base/error.h"
 #include "runtime/data/document_dataset.h"
 #include "runtime/data/image_dataset.h"
+#include "runtime/diffusion/noise_schedule.h"
 #include "runtime/loss_scaler.h"
 #include "runtime/optim/lr_schedule.h"
 #include "runtime/optim/optimizer.h"
@@ -24,7 +25,7 @@
 
 namespace trireme {
 
-enum class DataKind : std::uint8_t { kTokens, kDocuments, kChat, kImages, kSynthetic };
+enum class DataKind : std::uint8_t { kTokens, kDocuments, kChat, kImages, kLatents, kSynthetic };
 /// True if samples are read from files of tokens, which may be in a folder that `trireme data` wrote.
 constexpr bool has_token_files(DataKind kind) {
   return kind == DataKind::kTokens || kind == DataKind::kDocuments || kind == DataKind::kChat;
@@ -109,6 +110,7 @@ inline constexpr auto kWords<DataKind> = std::to_array<Word<DataKind>>({{DataKin
                                                                         {DataKind::kDocuments, "documents"},
                                                                         {DataKind::kChat, "chat"},
                                                                         {DataKind::kImages, "images"},
+                                                                        {DataKind::kLatents, "latents"},
                                                                         {DataKind::kSynthetic, "synthetic"}});
 template <>
 inline constexpr auto kWords<ModelTask> =
@@ -121,6 +123,16 @@ inline constexpr auto kWords<ViewOptions::Crop> =
 template <>
 inline constexpr auto kWords<ImageDataset::OnBadImage> = std::to_array<Word<ImageDataset::OnBadImage>>(
     {{ImageDataset::OnBadImage::kFail, "fail"}, {ImageDataset::OnBadImage::kSkip, "skip"}});
+template <>
+inline constexpr auto kWords<NoiseSchedule::Kind> =
+    std::to_array<Word<NoiseSchedule::Kind>>({{NoiseSchedule::Kind::kLinear, "linear"},
+                                              {NoiseSchedule::Kind::kScaledLinear, "scaled_linear"},
+                                              {NoiseSchedule::Kind::kCosine, "cosine"}});
+template <>
+inline constexpr auto kWords<DiffusionTarget> =
+    std::to_array<Word<DiffusionTarget>>({{DiffusionTarget::kNoise, "epsilon"},
+                                          {DiffusionTarget::kVelocity, "v"},
+                                          {DiffusionTarget::kSample, "x0"}});
 template <>
 inline constexpr auto kWords<DocumentDataset::TooLong> =
     std::to_array<Word<DocumentDataset::TooLong>>({{DocumentDataset::TooLong::kCutEnd, "cut_end"},

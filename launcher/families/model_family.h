@@ -36,7 +36,8 @@ struct ModelFamily {
   bool has_class_logits = false;             // for every task
   std::string_view class_head = {};          // prefix of the tensors that model.new_head initialises
   std::string_view class_layer = {};         // prefix of the tensors whose rows are the classes
-  bool writes_text = false;                  // supports `trireme sample`
+  bool writes_text = false;                  // supports `trireme sample` of texts
+  bool makes_pictures = false;               // denoises: supports `trireme sample` of pictures
   bool is_recurrent = false;                 // a state replaces the context: a text has no maximum length
   std::string_view tensor_obstacle = {};     // the reason why tensor ranks cannot share the layers
   void (*check)(const ModelSection& model);  // throws Error(kInvalidInput) for invalid keys

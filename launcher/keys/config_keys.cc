@@ -297,6 +297,7 @@ const KeyTypeTexts& texts_of(KeyType type) {
       {KeyType::kStringList, "list of strings", "a list of strings, such as [\"text\"]"},
       {KeyType::kNumberTable, "table of numbers",
        "a table of numbers, such as { \"name\" = 0.5 } (one entry: --set section.key.name=0.5)"},
+      {KeyType::kIntegerList, "list of integers", "a list of integers, such as [1, 2]"},
   };
   return *std::ranges::find(kTexts, type, &KeyTypeTexts::type);
 }

@@ -17,7 +17,8 @@ namespace trireme {
 
 using ConfigValue =
     std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>, std::array<double, 3>,
-                 std::map<std::string, std::string>, std::vector<std::string>, std::map<std::string, double>>;
+                 std::map<std::string, std::string>, std::vector<std::string>, std::map<std::string, double>,
+                 std::vector<std::int64_t>>;
 
 enum class KeyType : std::uint8_t {
   kBoolean,
@@ -32,6 +33,7 @@ enum class KeyType : std::uint8_t {
   kStringTable,     // { name = "text", ... }
   kStringList,      // ["text", ...]
   kNumberTable,     // { name = 0.5, ... }
+  kIntegerList,     // [1, ...]
 };
 constexpr bool is_table(KeyType type) {
   return type == KeyType::kStringTable || type == KeyType::kNumberTable;

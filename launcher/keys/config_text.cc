@@ -1,5 +1,6 @@
 // Configuration as text: the resolved TOML file and the reference.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <map>
 
@@ -61,6 +62,9 @@ struct ToToml {
   }
   std::string operator()(const std::map<std::string, double>& table) const {
     return table_text(table, number_text);
+  }
+  std::string operator()(const std::vector<std::int64_t>& list) const {
+    return fmt::format("[{}]", fmt::join(list, ", "));
   }
   std::string operator()(const std::vector<std::string>& list) const {
     std::string text;

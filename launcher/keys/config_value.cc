@@ -81,6 +81,17 @@ std::optional<ConfigValue> read_string_list(const toml::node& node) {
   return values;
 }
 
+std::optional<ConfigValue> read_integer_list(const toml::node& node) {
+  const toml::array* list = node.as_array();
+  if (list == nullptr) return std::nullopt;
+  std::vector<std::int64_t> values;
+  for (const toml::node& value : *list) {
+    if (!value.is_integer()) return std::nullopt;
+    values.push_back(value.as_integer()->get());
+  }
+  return values;
+}
+
 template <std::size_t kCount>
 std::optional<ConfigValue> read_numbers(const toml::node& node) {
   const toml::array* list = node.as_array();
@@ -182,6 +193,8 @@ std::optional<ConfigValue> read_value(const toml::node& node, KeyType type) {
       return read_string_list(node);
     case KeyType::kNumberTable:
       return read_number_table(node);
+    case KeyType::kIntegerList:
+      return read_integer_list(node);
     case KeyType::kNumberPair:
       return read_numbers<2>(node);
     case KeyType::kNumberTriple:

@@ -13,7 +13,7 @@ double as_number(const ConfigValue& value) {
                                                : static_cast<double>(std::get<std::int64_t>(value));
 }
 
-/// All numbers of a number, pair, triple or number table.
+/// All numbers of a number, pair, triple, number table or list.
 std::vector<double> numbers_of(const ConfigValue& value) {
   if (const auto* pair = std::get_if<std::array<double, 2>>(&value)) return {pair->begin(), pair->end()};
   if (const auto* triple = std::get_if<std::array<double, 3>>(&value))
@@ -23,6 +23,7 @@ std::vector<double> numbers_of(const ConfigValue& value) {
     for (const auto& [name, number] : *table) numbers.push_back(number);
     return numbers;
   }
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) return {list->begin(), list->end()};
   return {as_number(value)};
 }
 

@@ -32,6 +32,8 @@ constexpr KeyType key_type() {
     return KeyType::kStringTable;
   } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     return KeyType::kStringList;
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+    return KeyType::kIntegerList;
   } else if constexpr (std::is_same_v<T, std::map<std::string, double>>) {
     return KeyType::kNumberTable;
   } else if constexpr (std::is_same_v<T, std::array<double, 3>>) {

@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/observe/phase_seconds.h"
 #include "launcher/observe/rank_memory.h"
@@ -52,10 +53,11 @@ struct StepMetrics {
 
 struct EvalMetrics {
   double loss = 0;
-  bool of_averages = false;      // loss of the averages (train.ema) instead of the parameters
-  std::int64_t num_samples = 0;  // samples evaluated
-  std::optional<double> top1;    // share of targets ranked first
-  std::optional<double> top5;    // share of targets ranked in the first five; null below six classes
+  bool of_averages = false;         // loss of the averages (train.ema) instead of the parameters
+  std::int64_t num_samples = 0;     // samples evaluated
+  std::optional<double> top1;       // share of targets ranked first
+  std::optional<double> top5;       // share of targets ranked in the first five; null below six classes
+  std::vector<double> noise_bands;  // mean loss of each tenth of the timesteps; empty: no diffusion
 };
 
 /// The sum of step_ms, in seconds, over the lines of steps `first` to `last`. Damaged and missing lines count

@@ -93,7 +93,7 @@ std::function<void(const SearchProgress&)> progress_of_search(const LayoutsReque
     const std::string best =
         progress.best_ms > 0 ? fmt::format(", best so far {:.4g} ms", progress.best_ms) : "";
     request.on_progress(
-        fmt::format("search on {}: {} open, of {:.4g} ms a step or more; {} timed, {} need more memory{}",
+        fmt::format("search on {}: {} open, of {:.4g} ms a step or more; {} simulated, {} need more memory{}",
                     plural(request.num_ranks, "rank"), progress.num_open, progress.open_ms,
                     progress.num_timed, progress.num_too_large, best));
   };
@@ -171,7 +171,7 @@ std::string describe_none(const LayoutsReport& report) {
 std::string to_text(const LayoutsReport& report) {
   const FoundLayouts& found = report.found;
   std::string text = wrapped(fmt::format(
-      "{} layouts on {} of {} ({}), {} a rank: {} timed, {} need more memory, {} refused, the others "
+      "{} layouts on {} of {} ({}), {} a rank: {} simulated, {} need more memory, {} refused, the others "
       "cannot be faster",
       found.num_candidates, plural(report.num_ranks, "rank"), report.cluster, report.device,
       short_bytes(report.limit_bytes), found.num_timed, found.num_too_large, found.num_refused));

@@ -100,7 +100,8 @@ std::string describe_stages(const PlanReport& report) {
                              to_word(report.config.parallel.pipeline_cut), by)) +
          to_text(rows, {.num_left = 3}) +
          fmt::format(
-             "pipeline bubble: {:.1f} % of a step, uneven stages included, if messages take no time\n",
+             "pipeline bubble, simulated: {:.1f} % of a step, uneven stages included, if messages take no "
+             "time\n",
              100 * report.bubble_share) +
          (report.cut_note.empty() ? "" : wrapped(report.cut_note));
 }

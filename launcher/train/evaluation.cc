@@ -71,12 +71,12 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   const std::int64_t sample_targets = options.dataset->targets_per_sample();
   const bool counts = engine.groups().coord()[Axis::kTensor] == 0;  // tensor ranks see the same logits
   if (options.counts_top_k) {
-    observe = [&, seen = std::size_t{0}](const Tensor& logits, const Tensor& targets) mutable {
+    observe = [&, seen = std::size_t{0}](const Tensor& logits, const Batch& batch) mutable {
       const std::int64_t first = requests.at(seen++).first;
       if (!counts) return;
-      mine.add(engine.context(), logits, targets);
+      mine.add(engine.context(), logits, batch.targets);
       if (options.predictions != nullptr)
-        options.predictions->add(engine.context(), logits, targets, first * sample_targets);
+        options.predictions->add(engine.context(), logits, batch.targets, first * sample_targets);
     };
   }
   const std::int64_t num_targets = options.dataset->num_sequential_targets(0, options.num_samples);

@@ -1,11 +1,11 @@
 #include "parallel/comm/message_sums.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 #include <utility>
 
 #include "parallel/comm/checksum.h"
+#include "parallel/comm/communicator_wrapper.h"
 
 namespace trireme {
 namespace {
@@ -19,24 +19,6 @@ std::span<const std::byte> piece_of(const Tensor& tensor, int index, int count) 
   const std::size_t bytes = bytes_of(tensor).size() / static_cast<std::size_t>(count);
   return bytes_of(tensor).subspan(static_cast<std::size_t>(index) * bytes, bytes);
 }
-
-/// An operation that calls `arrived` after its end, to sum the received messages.
-class SummedWork : public Work::Impl {
- public:
-  SummedWork(Work work, std::function<void()> arrived)
-      : work_(std::move(work)), arrived_(std::move(arrived)) {}
-
-  void wait() override {
-    work_.wait();
-    arrived_();
-  }
-  // work_ abandons itself, as its owner does not wait either.
-  void abandon() noexcept override {}
-
- private:
-  Work work_;
-  std::function<void()> arrived_;
-};
 
 /// The message sums of one rank in a group. Shared by operations, which may outlive their communicator.
 class GroupSums {
@@ -79,84 +61,45 @@ class GroupSums {
   const int rank_;
 };
 
-class SummingCommunicator : public Communicator {
+class SummingCommunicator final : public CommunicatorWrapper {
  public:
   SummingCommunicator(std::shared_ptr<Communicator> comm, std::shared_ptr<GroupSums> sums)
-      : comm_(std::move(comm)), sums_(std::move(sums)) {
-    show_waits_on(comm_->status());
-  }
-
-  int rank() const override { return comm_->rank(); }
-  int size() const override { return comm_->size(); }
-  std::string kind() const override { return comm_->kind(); }
-  DeviceType device_type() const override { return comm_->device_type(); }
-  bool spans_machines() const override { return comm_->spans_machines(); }
-  std::vector<int> hosts() const override { return comm_->hosts(); }
-  void bind_stream(void* stream) override { comm_->bind_stream(stream); }
-  bool records_graphs() const override { return comm_->records_graphs(); }
-  void set_recording(bool recording) override { comm_->set_recording(recording); }
-  void watch_stream(const std::string& what) override { comm_->watch_stream(what); }
-  void abort(const Error& error) noexcept override { comm_->abort(error); }
-  void progress_in_background(bool wanted) override { comm_->progress_in_background(wanted); }
-  void sleep_while_waiting(bool wanted) override { comm_->sleep_while_waiting(wanted); }
-
-  std::shared_ptr<Communicator> split(int color) override {
-    auto group = comm_->split(color);
-    auto sums = std::make_shared<GroupSums>(sums_->sums(), group->all_gather_value(sums_->world_rank()),
-                                            group->rank());
-    return std::make_shared<SummingCommunicator>(std::move(group), std::move(sums));
-  }
+      : CommunicatorWrapper(std::move(comm)), sums_(std::move(sums)) {}
 
   const MessageSums& sums() const { return *sums_->sums(); }
 
  protected:
-  Work all_reduce_impl(const Tensor& inout, ReduceOp op) override { return comm_->all_reduce(inout, op); }
-  Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) override {
-    return comm_->reduce_scatter(in, out, op);
+  std::shared_ptr<Communicator> wrap(std::shared_ptr<Communicator> group) const override {
+    auto sums = std::make_shared<GroupSums>(sums_->sums(), group->all_gather_value(sums_->world_rank()),
+                                            group->rank());
+    return std::make_shared<SummingCommunicator>(std::move(group), std::move(sums));
   }
   Work all_gather_impl(const Tensor& in, const Tensor& out) override {
     sums_->send_to_others(bytes_of(in));
-    return summed(comm_->all_gather(in, out), [sums = sums_, out] { sums->receive_pieces(out); });
+    return then(inner().all_gather(in, out), [sums = sums_, out] { sums->receive_pieces(out); });
   }
   Work all_to_all_impl(const Tensor& in, const Tensor& out) override {
     sums_->send_pieces(in);
-    return summed(comm_->all_to_all(in, out), [sums = sums_, out] { sums->receive_pieces(out); });
+    return then(inner().all_to_all(in, out), [sums = sums_, out] { sums->receive_pieces(out); });
   }
   Work broadcast_impl(const Tensor& inout, int root) override {
     if (rank() == root) {
       sums_->send_to_others(bytes_of(inout));
-      return comm_->broadcast(inout, root);
+      return inner().broadcast(inout, root);
     }
-    return summed(comm_->broadcast(inout, root),
-                  [sums = sums_, inout, root] { sums->receive(root, bytes_of(inout)); });
-  }
-  void open_channels_impl(const std::vector<MessageChannel>& channels) override {
-    comm_->open_channels(channels);
+    return then(inner().broadcast(inout, root),
+                [sums = sums_, inout, root] { sums->receive(root, bytes_of(inout)); });
   }
   Work send_impl(const Tensor& tensor, int peer, int tag) override {
     sums_->send(peer, bytes_of(tensor));
-    return comm_->send(tensor, peer, tag);
+    return inner().send(tensor, peer, tag);
   }
   Work recv_impl(const Tensor& tensor, int peer, int tag) override {
-    return summed(comm_->recv(tensor, peer, tag),
-                  [sums = sums_, tensor, peer] { sums->receive(peer, bytes_of(tensor)); });
-  }
-  void barrier_impl() override { comm_->barrier(); }
-  std::vector<std::string> all_gather_strings_impl(const std::string& text) override {
-    return comm_->all_gather_strings(text);
-  }
-  void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    std::ranges::copy(comm_->all_gather_values(mine), all.begin());
+    return then(inner().recv(tensor, peer, tag),
+                [sums = sums_, tensor, peer] { sums->receive(peer, bytes_of(tensor)); });
   }
 
  private:
-  static Work summed(Work work, std::function<void()> arrived) {
-    if (work.pending()) return Work(std::make_unique<SummedWork>(std::move(work), std::move(arrived)));
-    arrived();
-    return {};
-  }
-
-  const std::shared_ptr<Communicator> comm_;
   const std::shared_ptr<GroupSums> sums_;
 };
 

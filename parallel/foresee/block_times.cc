@@ -5,6 +5,7 @@
 #include <limits>
 #include <typeinfo>
 
+#include "parallel/layout/sample_batch.h"
 #include "runtime/base/error.h"
 #include "runtime/local_parameters.h"
 #include "runtime/ops/cast.h"
@@ -46,19 +47,11 @@ class Profiler {
       : options_(options), ctx_(Context::create(options.device, options.threads, options.memory_limit)) {
     ctx_.training = true;
     ctx_.precision = options.precision;
-    batch_.inputs =
-        ctx_.from_host(batch.inputs.data(), batch.input_shape, batch.input_dtype, MemoryCategory::kBatch);
-    batch_.targets =
-        ctx_.from_host(batch.targets.data(), batch.target_shape, DType::kInt32, MemoryCategory::kBatch);
-    const DocumentRows& documents = batch.documents;
-    if (!documents.empty()) {
-      const Shape& rows = batch.input_shape;
-      batch_.key_bounds = ctx_.from_host(documents.key_bounds.data(), {rows.dim(0), rows.dim(1), 2},
-                                         DType::kInt32, MemoryCategory::kBatch);
-      batch_.positions =
-          ctx_.from_host(documents.positions.data(), rows, DType::kInt32, MemoryCategory::kBatch);
-      batch_.types = ctx_.from_host(documents.types.data(), rows, DType::kInt32, MemoryCategory::kBatch);
-    }
+    const auto upload = [&](Tensor& tensor, const void* data, const Shape& shape, DType dtype) {
+      tensor = ctx_.from_host(data, shape, dtype, MemoryCategory::kBatch);
+    };
+    put_inputs(batch, batch_, upload);
+    put_targets(batch, batch_, upload);
     batch_.inv_num_targets =
         1.0f / static_cast<float>(std::max<std::int64_t>(1, batch.target_shape.num_elems()));
   }

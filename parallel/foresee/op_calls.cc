@@ -89,6 +89,7 @@ std::string describe_problem(Args args) {
   if constexpr (requires { args.geometry; }) {
     const ConvGeometry& geometry = args.geometry;
     text += fmt::format(" {} {} {}", geometry.stride, geometry.padding, geometry.groups);
+    if (geometry.end_padding() != geometry.padding) text += fmt::format(" end {}", geometry.end_padding());
   }
   return text;
 }

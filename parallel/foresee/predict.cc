@@ -239,9 +239,10 @@ BatchSource batches_without_data(const SampleSpec& sample) {
   return [sample](std::int64_t, std::int64_t count) {
     HostBatch batch{.input_shape = sample.input.batched(count),
                     .target_shape = sample.target.batched(count),
-                    .input_dtype = sample.input_dtype};
+                    .input_dtype = sample.input_dtype,
+                    .target_dtype = sample.target_dtype};
     if (sample.target_weights) {
-      batch.target_weights.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
+      batch.target_weights.resize(static_cast<std::size_t>(batch.weights_shape().num_elems()));
     }
     if (sample.documents) {
       const auto tokens = static_cast<std::size_t>(batch.input_shape.num_elems());
@@ -249,6 +250,12 @@ BatchSource batches_without_data(const SampleSpec& sample) {
       batch.documents.positions.resize(tokens);
       batch.documents.types.resize(tokens);
     }
+    if (sample.timesteps) batch.timesteps.resize(static_cast<std::size_t>(count));
+    if (sample.condition.rank() > 0) {
+      batch.condition_shape = sample.condition.batched(count);
+      batch.condition.resize(static_cast<std::size_t>(batch.condition_shape.num_elems()));
+    }
+    if (sample.classes) batch.classes.resize(static_cast<std::size_t>(count));
     return batch;
   };
 }

@@ -11,8 +11,12 @@ struct SampleSpec {
   Shape input;
   DType input_dtype = DType::kInt32;
   Shape target;
+  DType target_dtype = DType::kInt32;
   bool target_weights = false;  // see HostBatch
   bool documents = false;       // see HostBatch; input and target are [T] then
+  bool timesteps = false;       // these three: see Batch
+  Shape condition;              // [L, D]; rank 0: none
+  bool classes = false;
 };
 
 }  // namespace trireme

@@ -81,11 +81,12 @@ std::size_t DryRun::upload_bytes(const BoundaryShapes::Play& play) const {
   const bool reads = options_.stages.stage_of(0) == options_.stage ||
                      options_.stages.stage_of(options_.stages.num_units() - 1) == options_.stage;
   if (!reads) return 0;
-  const SampleSpec& sample = options_.sample;
-  const std::int64_t input = sample.input.num_elems() * size_bytes(sample.input_dtype),
-                     target = sample.target.num_elems() * size_bytes(DType::kInt32),
-                     bounds = sample.documents ? 2 * input : 0;
-  return static_cast<std::size_t>(std::max({input, target, bounds}) * play.num_samples);
+  std::int64_t largest = 0;
+  make_batch(options_.sample, play.num_samples, [&](const Shape& shape, DType dtype) {
+    largest = std::max(largest, shape.num_elems() * size_bytes(dtype));
+    return Tensor();
+  });
+  return static_cast<std::size_t>(largest);
 }
 
 // The batch that StageCompute passes to a unit: only the first and the last read it.

@@ -60,9 +60,9 @@ TensorPlace tensor_place(const MeshGroups& groups) {
 }
 
 // The rules of the job, and of the optimizer.
-ParameterRules rules_of(const EngineOptions& options) {
+ParameterRules rules_of(const EngineOptions& options, const Optimizer& optimizer) {
   ParameterRules rules = options.rules;
-  rules.separates_matrices = options.optimizer.kind == OptimizerConfig::Kind::kMuon;
+  rules.separates_matrices = optimizer.updates_matrices();
   return rules;
 }
 
@@ -87,12 +87,13 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                          exchange_.data_ranks_per_host)),
       batch_(training_layout(options, groups_.mesh.size(Axis::kData))),
       stages_(stages_of(options, *blocks_)),
-      layout_(for_place(make_layout(*blocks_, options.layout.group_min_bytes, stages_, rules_of(options)),
-                        tensor_place(groups_))),
+      optimizer_(optimizer_of(options)),
+      layout_(for_place(
+          make_layout(*blocks_, options.layout.group_min_bytes, stages_, rules_of(options, *optimizer_)),
+          tensor_place(groups_))),
       plan_(make_plan()),
       ctx_(context_of(options)),
       data_cache_(reserve_data_cache()),
-      optimizer_(make_optimizer(options.optimizer)),
       watchdog_(watch_over(comm, options.timeout_s)) {
   const Watchdog::Scope watch(watchdog_.get(), "the making of the engine");
   check_sequence(options_, *blocks_);

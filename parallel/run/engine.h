@@ -44,6 +44,10 @@ enum class Planning : std::uint8_t {
   kOwnRank,   // only this rank's, not validated: to measure many layouts, not to train
 };
 
+/// Makes an optimizer of your own. Called again for every engine, and for predictions; the results must be
+/// equal.
+using OptimizerFactory = std::function<std::unique_ptr<Optimizer>()>;
+
 struct EngineOptions {
   Device device;
   int threads = 1;                           // host threads of this rank
@@ -52,6 +56,7 @@ struct EngineOptions {
   std::int64_t micro_batch = 1;              // per forward
   std::uint64_t seed = 0;                    // initial parameters and dropout
   OptimizerConfig optimizer;
+  OptimizerFactory own_optimizer;  // in place of `optimizer`; empty: `optimizer`
   ParameterRules rules;    // frozen parameters, and factors of learning rate and weight decay, by name
   float ema = 0.0f;        // decay of averages of the parameters; 0: none. See [Note: averages]
   float grad_clip = 0.0f;  // largest global gradient norm; 0: no clipping
@@ -210,11 +215,11 @@ class Engine {
   const MeshGroups groups_;
   const BatchLayout batch_;
   const StageMap stages_;
+  const std::unique_ptr<Optimizer> optimizer_;
   const ModelLayout layout_;
   const StepPlan plan_;
   Context ctx_;
   Buffer data_cache_;
-  const std::unique_ptr<Optimizer> optimizer_;
   const std::unique_ptr<Watchdog> watchdog_;  // null: no watchdog
   std::unique_ptr<TensorExchange> tensor_;    // null: one tensor rank
   std::unique_ptr<ParamStore> params_;

@@ -1,5 +1,6 @@
 #include "parallel/run/execution_input.h"
 
+#include "parallel/layout/sample_batch.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -25,17 +26,11 @@ void upload_batch(const Context& ctx, const ExecutionInput& input, int data_rank
                   Batch& batch) {
   const auto [first, count] = input.batch.samples_of(data_rank, micro_batch);
   const HostBatch host = input.source(first, count);
-  put(ctx, batch.inputs, host.inputs.data(), host.input_shape, host.input_dtype);
-  put(ctx, batch.targets, host.targets.data(), host.target_shape, DType::kInt32);
-  if (!host.target_weights.empty()) {
-    put(ctx, batch.target_weights, host.target_weights.data(), host.target_shape, DType::kFloat32);
-  }
-  if (host.documents.empty()) return;
-  const Shape& rows = host.input_shape;
-  const DocumentRows& documents = host.documents;
-  put(ctx, batch.key_bounds, documents.key_bounds.data(), {rows.dim(0), rows.dim(1), 2}, DType::kInt32);
-  put(ctx, batch.positions, documents.positions.data(), rows, DType::kInt32);
-  put(ctx, batch.types, documents.types.data(), rows, DType::kInt32);
+  const auto upload = [&](Tensor& tensor, const void* data, const Shape& shape, DType dtype) {
+    put(ctx, tensor, data, shape, dtype);
+  };
+  put_inputs(host, batch, upload);
+  put_targets(host, batch, upload);
 }
 
 }  // namespace trireme

@@ -16,8 +16,8 @@ namespace trireme {
 /// Reads samples [first, first + count) of the step's global batch into host memory.
 using BatchSource = std::function<HostBatch(std::int64_t first, std::int64_t count)>;
 
-/// Called with the last block's output without targets, and the targets, of each micro-batch of this rank.
-using LogitsObserver = std::function<void(const Tensor& logits, const Tensor& targets)>;
+/// Called with the last block's output without targets, and the batch, for each micro-batch of this rank.
+using LogitsObserver = std::function<void(const Tensor& logits, const Batch& batch)>;
 
 /// Called with the parameter gradients of a micro-batch of this rank, by bucket (see ModelLayout), once all
 /// of the bucket's blocks have run backward.

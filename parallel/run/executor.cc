@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "parallel/layout/sample_batch.h"
 #include "parallel/run/boundary_messages.h"
 #include "parallel/run/stage_compute.h"
 #include "runtime/base/error.h"
@@ -228,8 +229,9 @@ Tensor Executor::infer(const HostBatch& batch, KeyValueCache* cache) {
         "into an engine of one rank");
   }
   Batch on_device;
-  on_device.inputs =
-      parts_.ctx.from_host(batch.inputs.data(), batch.input_shape, batch.input_dtype, MemoryCategory::kBatch);
+  put_inputs(batch, on_device, [&](Tensor& tensor, const void* data, const Shape& shape, DType dtype) {
+    tensor = parts_.ctx.from_host(data, shape, dtype, MemoryCategory::kBatch);
+  });
   Activations activations;
   for (std::size_t u = 0; u < parts_.blocks.size(); ++u) {
     const auto unit = static_cast<int>(u);

@@ -1,5 +1,9 @@
 #include "parallel/run/option_checks.h"
 
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -9,15 +13,29 @@ void check_update(const EngineOptions& options) {
   TRIREME_CHECK(options.ema >= 0 && options.ema < 1, "EngineOptions::ema must be in [0, 1), got {}",
                 options.ema);
   TRIREME_CHECK(options.layout.zero <= largest_zero(options),
-                "Muon updates whole matrices, but with Layout::zero = {} a rank has only a piece of each: "
-                "set it to 0",
+                "the optimizer updates whole matrices, but with Layout::zero = {} a rank has only a piece of "
+                "each: set it to 0",
                 static_cast<int>(options.layout.zero));
 }
 
 }  // namespace
 
 ZeroStage largest_zero(const EngineOptions& options) {
-  return options.optimizer.kind == OptimizerConfig::Kind::kMuon ? ZeroStage::kNone : ZeroStage::kParameters;
+  return optimizer_of(options)->updates_matrices() ? ZeroStage::kNone : ZeroStage::kParameters;
+}
+
+std::unique_ptr<Optimizer> optimizer_of(const EngineOptions& options) {
+  if (!options.own_optimizer) return make_optimizer(options.optimizer);
+  std::unique_ptr<Optimizer> own = options.own_optimizer();
+  TRIREME_CHECK(own != nullptr, "EngineOptions::own_optimizer returned no optimizer");
+  for (std::vector<std::string> names : {own->state_names(), own->matrix_state_names()}) {
+    std::ranges::sort(names);
+    TRIREME_CHECK(std::ranges::adjacent_find(names) == names.end() && !std::ranges::count(names, ""),
+                  "EngineOptions::own_optimizer: the names of its state [{}] must be distinct and not empty, "
+                  "because checkpoints use them",
+                  fmt::join(names, ", "));
+  }
+  return own;
 }
 
 EngineOptions on_hosts(EngineOptions options, const Communicator& world) {

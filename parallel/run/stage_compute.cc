@@ -68,7 +68,7 @@ void StageCompute::observe_logits(const Action& action, Activations input) {
   const Tensor targets = std::exchange(batch.targets, Tensor());
   const Activations logits = run_unit(action, nullptr, std::move(input));
   batch.targets = targets;
-  input_.observe_logits(logits.at(0), targets);
+  input_.observe_logits(logits.at(0), batch);
 }
 
 void StageCompute::forward(const Action& action, Activations received) {

@@ -13,11 +13,13 @@
 
 namespace trireme {
 
-HfConfig::HfConfig(const std::filesystem::path& folder) : path_(folder / kHfConfigFile) {
+HfConfig::HfConfig(const std::filesystem::path& place) {
+  const std::filesystem::path folder = hf_network_folder(place);
+  path_ = folder / kHfConfigFile;
   std::error_code error;
   TRIREME_CHECK(std::filesystem::is_directory(folder, error), "there is no folder {}", folder.string());
   TRIREME_CHECK(std::filesystem::exists(path_, error),
-                "{} has no {}: it is no folder that transformers saved, or `trireme export --format hf`",
+                "{} has no {}: it is no folder that transformers or diffusers saved, or `trireme export`",
                 folder.string(), kHfConfigFile);
   check_is_within({.folder = folder, .name = kHfConfigFile, .what = "configuration"});
   values_ = read_json_file(path_, "configuration");
@@ -60,7 +62,8 @@ nlohmann::json::const_iterator HfConfig::find(const std::string& key) const {
 }
 
 std::string HfConfig::model_type() const {
-  const auto found = find("model_type");
+  const auto type = find("model_type");
+  const auto found = type == values_.end() ? find("_class_name") : type;
   TRIREME_CHECK(found != values_.end() && found->is_string(), "{}, which names no architecture",
                 named("model_type"));
   return found->get<std::string>();
@@ -90,6 +93,11 @@ bool HfConfig::has(const std::string& key) const {
   return found != values_.end() && !found->is_null();
 }
 
+bool HfConfig::is_null(const std::string& key) const {
+  const auto found = find(key);
+  return found != values_.end() && found->is_null();
+}
+
 std::int64_t HfConfig::count(const std::string& key, std::int64_t otherwise) const {
   if (otherwise > 0 && !has(key)) return otherwise;
   const auto found = find(key);
@@ -105,6 +113,25 @@ const nlohmann::json& HfConfig::entries(const std::string& key) const {
   TRIREME_CHECK(found != values_.end() && found->is_object() && !found->empty(),
                 "{}, not an object with entries", named(key));
   return *found;
+}
+
+std::vector<std::int64_t> HfConfig::counts(const std::string& key) const {
+  const auto found = find(key);
+  const auto is_count = [](const nlohmann::json& value) {
+    return value.is_number_unsigned() && value.get<std::uint64_t>() >= 1 &&
+           value.get<std::uint64_t>() < (std::uint64_t{1} << 31);
+  };
+  TRIREME_CHECK(found != values_.end() && found->is_array() && std::ranges::all_of(*found, is_count),
+                "{}, not a list of integers from 1 to 2^31", named(key));
+  return found->get<std::vector<std::int64_t>>();
+}
+
+std::vector<std::string> HfConfig::texts(const std::string& key) const {
+  const auto found = find(key);
+  const auto is_text = [](const nlohmann::json& value) { return value.is_string(); };
+  TRIREME_CHECK(found != values_.end() && found->is_array() && std::ranges::all_of(*found, is_text),
+                "{}, not a list of texts", named(key));
+  return found->get<std::vector<std::string>>();
 }
 
 double HfConfig::positive(const std::string& key, double otherwise) const {

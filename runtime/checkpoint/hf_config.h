@@ -19,10 +19,12 @@ namespace trireme {
 
 class HfConfig {
  public:
-  /// Reads `folder`/config.json. Throws Error(kInvalidInput) if it is missing or not a JSON object.
+  /// Reads the config.json of hf_network_folder(`folder`). Throws Error(kInvalidInput) if it is missing or
+  /// not a JSON object.
   explicit HfConfig(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
+  /// model_type, or _class_name in files of diffusers.
   std::string model_type() const;
   /// The class that saved the folder, such as BertForMaskedLM; empty if none is named.
   std::string architecture() const;
@@ -31,11 +33,17 @@ class HfConfig {
 
   /// False if the key is missing or null.
   bool has(const std::string& key) const;
+  /// True for null, false for a missing key: some defaults are not null.
+  bool is_null(const std::string& key) const;
   /// An integer in [1, 2^31); `otherwise` (0: none) if the key is missing or null. These functions throw
   /// Error(kInvalidInput).
   std::int64_t count(const std::string& key, std::int64_t otherwise = 0) const;
   /// The object at `key`, with at least one entry.
   const nlohmann::json& entries(const std::string& key) const;
+  /// A list of integers as in count().
+  std::vector<std::int64_t> counts(const std::string& key) const;
+  /// A list of strings.
+  std::vector<std::string> texts(const std::string& key) const;
   /// A number that is positive and finite as fp32.
   double positive(const std::string& key, double otherwise) const;
   std::string text(const std::string& key, const std::string& otherwise) const;

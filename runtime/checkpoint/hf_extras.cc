@@ -44,7 +44,8 @@ void check_can_be_kept(const HfExtras& extras, const fs::path& folder) {
 
 HfExtras read_hf_extras(const fs::path& folder) {
   HfExtras extras;
-  const nlohmann::json config = read_json_file(folder / kHfConfigFile, "model description");
+  const nlohmann::json config =
+      read_json_file(hf_network_folder(folder) / kHfConfigFile, "model description");
   for (const char* key : kTokenKeys) {
     const auto found = config.find(key);
     if (found == config.end() || found->is_null()) continue;

@@ -1,6 +1,6 @@
-// The mapping of a model to a folder of Hugging Face transformers: config.json, and tensors with other names,
-// splits and transpositions. Data only: each model family fills in the tables, and HfSource and HfWriter read
-// and write by them.
+// The mapping of a model to a folder of Hugging Face's transformers or diffusers: config.json, and tensors
+// with other names, splits and transpositions. Data only: each model family fills in the tables, and HfSource
+// and HfWriter read and write by them.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "runtime/checkpoint/hf_library.h"
 
 namespace trireme {
 
@@ -52,9 +54,8 @@ struct HfModel {
   std::vector<std::string> unused;  // name prefixes of tensors of other heads; the log lists them
   // Pairs of name parts: in the files, and in the library's modules, which PEFT uses.
   std::vector<std::pair<std::string, std::string>> module_names = {};
+  HfLibrary library = HfLibrary::kTransformers;
 };
-
-inline constexpr const char* kHfConfigFile = "config.json";
 
 /// Positions counted from 0, in any number of rows.
 HfDerived derived_positions(std::string end);

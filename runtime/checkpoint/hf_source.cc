@@ -55,7 +55,9 @@ void copy_transposed(const SafetensorsTensor& stored, std::int64_t first, std::s
 }  // namespace
 
 HfSource::HfSource(const std::filesystem::path& folder, HfModel model, NewHead new_head)
-    : files_(folder), model_(std::move(model)), new_head_(std::move(new_head)) {
+    : files_(hf_network_folder(folder), weights_stem(model.library)),
+      model_(std::move(model)),
+      new_head_(std::move(new_head)) {
   for (std::size_t i = 0; i < model_.tensors.size(); ++i) index_[model_.tensors[i].name] = i;
   add_names();
 }

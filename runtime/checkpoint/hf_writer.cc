@@ -126,9 +126,10 @@ void write_tensors(const MergedModel& tensors, const HfModel& model, DType dtype
 void write_hf_folder(const MergedModel& tensors, const HfModel& model, DType dtype,
                      const FolderPlace& place) {
   PendingFolder pending(place);
-  write_tensors(tensors, model, dtype, pending.path() / SafetensorsFolder::kFileName);
+  write_tensors(tensors, model, dtype,
+                pending.path() / (std::string(weights_stem(model.library)) + ".safetensors"));
   nlohmann::ordered_json config = model.config;
-  config["torch_dtype"] = float_format(dtype).torch_name;
+  if (model.library == HfLibrary::kTransformers) config["torch_dtype"] = float_format(dtype).torch_name;
   write_text_file(pending.path() / kHfConfigFile, config.dump(2) + "\n");
   pending.commit();
 }

@@ -37,7 +37,7 @@ std::map<std::string, std::string> read_index(const fs::path& path) {
 }
 
 /// The end of a sentence: the weights file that the folder has instead, and the remedy.
-std::string describe_other_weights(const fs::path& folder) {
+std::string describe_other_weights(const fs::path& folder, const std::string& wanted) {
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
@@ -49,8 +49,7 @@ std::string describe_other_weights(const fs::path& folder) {
                                                     ".h5",  ".npz", ".npy", ".safetensors", ".msgpack"};
     if (std::ranges::find(kEndings, file.extension()) == std::end(kEndings)) continue;
     if (file.extension() == ".safetensors")
-      return fmt::format("; it has {}, which is read under the name {}", file.filename().string(),
-                         SafetensorsFolder::kFileName);
+      return fmt::format("; it has {}, which is read under the name {}", file.filename().string(), wanted);
     if (!fs::is_regular_file(file, error)) continue;
     const FileFormat format = recognise_format(MappedFile(file, "file").bytes());
     if (format == FileFormat::kUnknown) continue;
@@ -62,17 +61,19 @@ std::string describe_other_weights(const fs::path& folder) {
 
 }  // namespace
 
-SafetensorsFolder::SafetensorsFolder(const fs::path& folder) : path_(folder / kFileName) {
+SafetensorsFolder::SafetensorsFolder(const fs::path& folder, const std::string& stem) {
+  const std::string file_name = stem + ".safetensors", index_name = file_name + ".index.json";
+  path_ = folder / file_name;
   std::error_code error;
-  check_is_within({.folder = folder, .name = kFileName, .what = "file of weights"});
+  check_is_within({.folder = folder, .name = file_name, .what = "file of weights"});
   if (fs::exists(path_, error)) {
     add(SafetensorsReader(path_));
     return;
   }
-  path_ = folder / kIndexName;
-  TRIREME_CHECK(fs::exists(path_, error), "{} has neither {} nor {}{}", folder.string(), kFileName,
-                kIndexName, describe_other_weights(folder));
-  check_is_within({.folder = folder, .name = kIndexName, .what = "index of shards"});
+  path_ = folder / index_name;
+  TRIREME_CHECK(fs::exists(path_, error), "{} has neither {} nor {}{}", folder.string(), file_name,
+                index_name, describe_other_weights(folder, file_name));
+  check_is_within({.folder = folder, .name = index_name, .what = "index of shards"});
   open_shards();
 }
 

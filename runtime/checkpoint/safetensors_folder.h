@@ -16,10 +16,10 @@ class SafetensorsFolder {
   static constexpr const char* kFileName = "model.safetensors";
   static constexpr const char* kIndexName = "model.safetensors.index.json";
 
-  /// Opens `folder`/model.safetensors, or else every shard in the index. Throws Error(kInvalidInput) naming
-  /// the file if neither exists, if a shard is missing or damaged, if a tensor is not in the shard that the
-  /// index names, or if two shards have it.
-  explicit SafetensorsFolder(const std::filesystem::path& folder);
+  /// Opens `folder`/`stem`.safetensors, or else every shard in `stem`.safetensors.index.json. Throws
+  /// Error(kInvalidInput) naming the file if neither exists, if a shard is missing or damaged, if a tensor is
+  /// not in the shard that the index names, or if two shards have it.
+  explicit SafetensorsFolder(const std::filesystem::path& folder, const std::string& stem = "model");
 
   struct Found {
     const SafetensorsTensor* tensor;

@@ -55,14 +55,22 @@ HostBatch join_batches(std::vector<HostBatch> parts) {
   batch.input_shape = with_samples(parts.at(0).input_shape, count);
   batch.target_shape = with_samples(parts[0].target_shape, count);
   batch.input_dtype = parts[0].input_dtype;
+  batch.target_dtype = parts[0].target_dtype;
+  if (!parts[0].condition.empty()) {
+    batch.condition_shape = with_samples(parts[0].condition_shape, count);
+  }
   batch.inputs.reserve(input_bytes);
   for (HostBatch& part : parts) {
     append(batch.inputs, part.inputs);
     append(batch.targets, part.targets);
+    append(batch.number_targets, part.number_targets);
     append(batch.target_weights, part.target_weights);
     append(batch.documents.key_bounds, part.documents.key_bounds);
     append(batch.documents.positions, part.documents.positions);
     append(batch.documents.types, part.documents.types);
+    append(batch.timesteps, part.timesteps);
+    append(batch.condition, part.condition);
+    append(batch.classes, part.classes);
     part = {};
   }
   return batch;

@@ -29,13 +29,27 @@ struct DocumentRows {
 /// [B] labels. Images with mixed labels: targets [B, K] labels and target_weights [B, K], >= 0, which sum to
 /// 1 in each row up to rounding. The loss of a sample is the sum over k of target_weights * loss(label k). A
 /// label may occur twice in a row. A row with fewer than K labels is filled with labels of weight 0.
+///
+/// Regression: number_targets [B, ...] in place of targets, and target_weights [B]. The loss of a sample is
+/// its weight times the mean over its numbers; a sample of weight 0 does not count.
 struct HostBatch {
   Shape input_shape, target_shape;  // dim 0 = number of samples
   DType input_dtype = DType::kInt32;
+  DType target_dtype = DType::kInt32;  // kFloat32: number_targets
   std::vector<std::byte> inputs;
   std::vector<std::int32_t> targets;
-  std::vector<float> target_weights;  // shaped like targets; empty: all 1
+  std::vector<float> number_targets;
+  std::vector<float> target_weights;  // shaped like targets, or [B] with number_targets; empty: all 1
   DocumentRows documents;             // of token rows; empty: each row is one document of type 0
+  // Further inputs; empty: none. See Batch.
+  std::vector<float> timesteps;       // [B]
+  Shape condition_shape;              // [B, L, D]
+  std::vector<float> condition;       // shaped condition_shape
+  std::vector<std::int32_t> classes;  // [B]
+
+  Shape weights_shape() const {
+    return target_dtype == DType::kInt32 ? target_shape : Shape{target_shape.dim(0)};
+  }
 };
 
 class Dataset {

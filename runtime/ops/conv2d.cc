@@ -52,9 +52,10 @@ struct Conv2dBackward {
 
 // The shape of the result. Throws if the shapes do not fit.
 Shape result_shape(const Shape& x, const Shape& w, const Tensor& bias, const ConvGeometry& geometry) {
-  TRIREME_CHECK(geometry.stride >= 1 && geometry.padding >= 0 && geometry.groups >= 1,
-                "conv2d: stride {} and groups {} must be positive, padding {} not negative", geometry.stride,
-                geometry.groups, geometry.padding);
+  TRIREME_CHECK(
+      geometry.stride >= 1 && geometry.padding >= 0 && geometry.padding_after >= -1 && geometry.groups >= 1,
+      "conv2d: stride {} and groups {} must be positive, padding {} and {} not negative", geometry.stride,
+      geometry.groups, geometry.padding, geometry.padding_after);
   TRIREME_CHECK(
       x.rank() == 4 && w.rank() == 4 && x[3] == w[1] * geometry.groups && w[0] % geometry.groups == 0,
       "conv2d: input {} does not fit weight {} of {} group(s) (want [B, H, W, C] and [O, C / groups, "
@@ -62,11 +63,11 @@ Shape result_shape(const Shape& x, const Shape& w, const Tensor& bias, const Con
       x.to_string(), w.to_string(), geometry.groups);
   TRIREME_CHECK(!bias.defined() || bias.shape() == Shape{w[0]}, "conv2d: bias {} does not fit {} outputs",
                 bias.shape().to_string(), w[0]);
-  const std::int64_t height = x[1] + 2 * geometry.padding - w[2], width = x[2] + 2 * geometry.padding - w[3];
-  TRIREME_CHECK(height >= 0 && width >= 0,
-                "conv2d: a kernel of {} x {} is larger than input {} with padding {}", w[2], w[3],
-                x.to_string(), geometry.padding);
-  return {x[0], height / geometry.stride + 1, width / geometry.stride + 1, w[0]};
+  const std::int64_t height = geometry.out_size(x[1], w[2]), width = geometry.out_size(x[2], w[3]);
+  TRIREME_CHECK(height > 0 && width > 0,
+                "conv2d: a kernel of {} x {} is larger than input {} with padding {} and {}", w[2], w[3],
+                x.to_string(), geometry.padding, geometry.end_padding());
+  return {x[0], height, width, w[0]};
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ struct Conv2dOptions {
 };
 
 /// Input [B, H, W, C], weight [O, C / groups, R, S] as in PyTorch -> [B, H', W', O] in the compute dtype (see
-/// precision.h), H' = (H + 2 padding - R) / stride + 1. Backward saves the input.
+/// precision.h), H' = (H + padding + padding_after - R) / stride + 1. Backward saves the input.
 Tensor conv2d(Context& ctx, const Tensor& input, ParamRef weight, const Conv2dOptions& options = {});
 
 }  // namespace trireme::ops

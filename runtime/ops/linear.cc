@@ -55,6 +55,7 @@ struct LinearBackward {
 
   std::string name() const {
     if (activation == Activation::kNone) return "linear";
+    if (activation == Activation::kSilu) return "linear_silu";
     return activation == Activation::kTanh ? "linear_tanh" : "linear_gelu";
   }
   std::vector<Tensor> saved() const {

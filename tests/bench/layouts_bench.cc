@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "models/gpt.h"
+#include "parallel/comm/communicator_wrapper.h"
 #include "parallel/comm/mpi.h"
 #include "parallel/run/engine.h"
 #include "runtime/base/error.h"
@@ -30,47 +31,28 @@ namespace trireme::bench {
 namespace {
 
 // Waits for every call before it returns.
-class BlockingCommunicator final : public Communicator {
+class BlockingCommunicator final : public CommunicatorWrapper {
  public:
-  explicit BlockingCommunicator(std::shared_ptr<Communicator> inner) : inner_(std::move(inner)) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::string kind() const override { return "blocking " + inner_->kind(); }
-  DeviceType device_type() const override { return inner_->device_type(); }
-  std::shared_ptr<Communicator> split(int color) override { return inner_->split(color); }
-  void abort(const Error& error) noexcept override { inner_->abort(error); }
+  using CommunicatorWrapper::CommunicatorWrapper;
+  std::string kind() const override { return "blocking " + inner().kind(); }
 
  protected:
+  std::shared_ptr<Communicator> wrap(std::shared_ptr<Communicator> group) const override { return group; }
   static Work finish(Work work) {
     work.wait();
     return {};
   }
-  Work all_reduce_impl(const Tensor& t, ReduceOp op) override { return finish(inner_->all_reduce(t, op)); }
+  Work all_reduce_impl(const Tensor& t, ReduceOp op) override { return finish(inner().all_reduce(t, op)); }
   Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) override {
-    return finish(inner_->reduce_scatter(in, out, op));
+    return finish(inner().reduce_scatter(in, out, op));
   }
   Work all_gather_impl(const Tensor& in, const Tensor& out) override {
-    return finish(inner_->all_gather(in, out));
+    return finish(inner().all_gather(in, out));
   }
   Work all_to_all_impl(const Tensor& in, const Tensor& out) override {
-    return finish(inner_->all_to_all(in, out));
+    return finish(inner().all_to_all(in, out));
   }
-  Work broadcast_impl(const Tensor& t, int root) override { return finish(inner_->broadcast(t, root)); }
-  void open_channels_impl(const std::vector<MessageChannel>& channels) override {
-    inner_->open_channels(channels);
-  }
-  Work send_impl(const Tensor& t, int peer, int tag) override { return inner_->send(t, peer, tag); }
-  Work recv_impl(const Tensor& t, int peer, int tag) override { return inner_->recv(t, peer, tag); }
-  void barrier_impl() override { inner_->barrier(); }
-  std::vector<std::string> all_gather_strings_impl(const std::string& text) override {
-    return inner_->all_gather_strings(text);
-  }
-  void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override {
-    std::ranges::copy(inner_->all_gather_values(mine), all.begin());
-  }
-
- private:
-  std::shared_ptr<Communicator> inner_;
+  Work broadcast_impl(const Tensor& t, int root) override { return finish(inner().broadcast(t, root)); }
 };
 
 struct Options {

@@ -14,13 +14,14 @@ sys.dont_write_bytecode = True
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "reproduce"))
 from compare import agreement, drift, find_worse, print_comparison  # noqa: E402
-from experiment import ExperimentError, read_experiment, read_experiments  # noqa: E402
+from experiment import ExperimentError, Figure, read_experiment, read_experiments  # noqa: E402
 from expression import ExpressionError, evaluate, names  # noqa: E402
 from intervals import median_interval, overlap  # noqa: E402
 from library import PAGE, keep, machines_text, pages_differ, read_results, write_pages  # noqa: E402
 from machine import why_no_cuda, why_no_namespaces  # noqa: E402
-from measure import DIFFERS, NOT_RUN, REPRODUCED, UNDECIDED, WITHIN_NOISE, judge  # noqa: E402
-from report import memory_rows  # noqa: E402
+from job_runs import traced_bubble  # noqa: E402
+from measure import DIFFERS, NOT_RUN, REPRODUCED, UNDECIDED, WITHIN_NOISE, basis_of, judge  # noqa: E402
+from report import memory_rows, verdict_of  # noqa: E402
 
 TINY = """
 title = "tiny"
@@ -241,6 +242,34 @@ class Library(unittest.TestCase):
 
     def test_the_pages_of_this_tree_are_those_of_its_results(self):
         self.assertEqual(pages_differ(HERE.parents[1]), [])
+
+
+class Labels(unittest.TestCase):
+    def test_figures_of_a_plan_alone_are_labelled(self):
+        for value, basis in (("a.plan.bubble", "simulated"), ("8 * a.plan.state_bytes", "predicted"), ("a.bubble", ""),
+                             ("a.peak_bytes / b.plan.peak_bytes", ""), ("2 * p", "")):
+            self.assertEqual(basis_of(Figure("f", value)), basis, value)
+
+    def test_noise_belongs_to_a_figure(self):
+        def verdict(*verdicts):
+            return verdict_of({"reason": "", "figures": [{"verdict": one} for one in verdicts]})
+
+        self.assertEqual(verdict(REPRODUCED, UNDECIDED), REPRODUCED)
+        self.assertEqual(verdict(WITHIN_NOISE, UNDECIDED, REPRODUCED), WITHIN_NOISE)
+        self.assertEqual(verdict(DIFFERS, UNDECIDED), DIFFERS)
+        self.assertEqual(verdict(UNDECIDED, UNDECIDED), UNDECIDED)
+        self.assertEqual(verdict(NOT_RUN, NOT_RUN), NOT_RUN)
+
+    def test_the_bubble_of_a_trace(self):
+        def span(rank, category, start, length, thread=0):
+            return {"ph": "X", "pid": rank, "tid": thread, "cat": category, "ts": start, "dur": length}
+
+        # Two stages and two micro-batches: each rank computes 2/3 of the time. The update and the messages do not count.
+        spans = [span(0, "forward", 0, 1), span(0, "forward", 1, 1), span(1, "forward", 1, 1), span(1, "backward", 2, 2),
+                 span(1, "forward", 4, 1), span(1, "backward", 5, 2), span(0, "backward", 4, 2), span(0, "backward", 7, 2),
+                 span(0, "update", 9, 5), span(1, "communication", 0, 1, thread=1)]
+        self.assertAlmostEqual(traced_bubble({"traceEvents": [*spans, {"ph": "M", "pid": 0, "tid": 0}]}), 1 - 12 / 18)
+        self.assertIsNone(traced_bubble({"traceEvents": spans[-2:]}))
 
 
 class Memory(unittest.TestCase):

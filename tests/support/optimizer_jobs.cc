@@ -24,6 +24,7 @@ Values values_of(const Engine& engine, const auto& flat_of) {
 EngineOptions OptimizerJob::options(const PipelineLayout& layout) const {
   EngineOptions options = layout.options();
   options.optimizer = optimizer;
+  options.own_optimizer = own_optimizer;
   options.ema = ema;
   options.precision = precision;
   options.loss_scale = loss_scale;

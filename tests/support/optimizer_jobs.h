@@ -11,6 +11,7 @@ namespace trireme::testing {
 
 struct OptimizerJob {
   OptimizerConfig optimizer;
+  OptimizerFactory own_optimizer;
   float ema = 0.0f;
   Precision precision;
   LossScaleConfig loss_scale;

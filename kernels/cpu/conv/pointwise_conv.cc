@@ -104,7 +104,7 @@ void add_met(const KernelContext& exec, const MetPixels& pixels, const Conv2dBwd
 }  // namespace
 
 bool is_pointwise(const Shape& weight, const ConvGeometry& geometry) {
-  return weight[2] == 1 && weight[3] == 1 && geometry.groups == 1 && geometry.padding == 0;
+  return weight[2] == 1 && weight[3] == 1 && geometry.groups == 1 && !geometry.has_padding();
 }
 
 void pointwise_conv_fwd(const KernelContext& exec, const Conv2dFwdArgs& args) {

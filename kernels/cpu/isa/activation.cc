@@ -30,6 +30,10 @@ void tanh_row(const EpilogueTile& tile, float* d, float* pre, const float* resid
   activated_row(tile, d, pre, residual, [](const auto& x) { return tanh(x); });
 }
 
+void silu_row(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
+  activated_row(tile, d, pre, residual, [](const auto& x) { return silu(x); });
+}
+
 void row_without_activation(const EpilogueTile& tile, float* d, float* pre, const float* residual) {
   if (tile.bias != nullptr) {
 #pragma omp simd
@@ -63,6 +67,9 @@ void epilogue(const EpilogueTile& tile) {
       case Activation::kTanh:
         tanh_row(tile, d, pre, residual);
         break;
+      case Activation::kSilu:
+        silu_row(tile, d, pre, residual);
+        break;
     }
   }
 }
@@ -85,6 +92,13 @@ void tanh_bwd(const float* dy, const float* pre, float* dx, std::int64_t n) {
   for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
     lanes.store(dx + i,
                 lanes.template load<kCount>(dy + i) * tanh_derivative(lanes.template load<kCount>(pre + i)));
+  });
+}
+
+void silu_bwd(const float* dy, const float* pre, float* dx, std::int64_t n) {
+  for_each_group(n, [&]<int kCount>(std::int64_t i, auto lanes) {
+    lanes.store(dx + i,
+                lanes.template load<kCount>(dy + i) * silu_derivative(lanes.template load<kCount>(pre + i)));
   });
 }
 
@@ -113,6 +127,7 @@ const ActivationNumerics activation_numerics{.epilogue = epilogue,
                                              .gelu_tanh_bwd = gelu_tanh_bwd,
                                              .gelu_bwd = gelu_bwd,
                                              .tanh_bwd = tanh_bwd,
+                                             .silu_bwd = silu_bwd,
                                              .swiglu = swiglu,
                                              .swiglu_bwd = swiglu_bwd};
 

@@ -12,7 +12,7 @@ namespace {
 /// padded head dim.
 struct Scratch {
   std::int64_t width;               // head dim, padded
-  float *k, *v;                     // [T padded, width]
+  float *k, *v;                     // [S padded, width]
   FloatRows dk, dv;                 // likewise, unless they are the output tensor
   float *q, *dout;                  // [kBlock, width]
   float *q_columns, *dout_columns;  // [width, kBlock]; the queries are scaled
@@ -21,14 +21,14 @@ struct Scratch {
   float *lse, *delta;               // [kBlock]
 };
 
-std::int64_t scratch_floats(std::int64_t seq_len, std::int64_t head_dim) {
+std::int64_t scratch_floats(std::int64_t num_keys, std::int64_t head_dim) {
   const std::int64_t width = round_up(head_dim, kLanes);
-  return 4 * round_up(seq_len, kBlock) * width + 5 * kBlock * width + 3 * kBlock * kBlock + 2 * kBlock;
+  return 4 * round_up(num_keys, kBlock) * width + 5 * kBlock * width + 3 * kBlock * kBlock + 2 * kBlock;
 }
 
-Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
+Scratch lay_out(float* from, std::int64_t num_keys, std::int64_t head_dim) {
   const std::int64_t width = round_up(head_dim, kLanes);
-  const std::int64_t all = round_up(seq_len, kBlock) * width, block = kBlock * width, tile = kBlock * kBlock;
+  const std::int64_t all = round_up(num_keys, kBlock) * width, block = kBlock * width, tile = kBlock * kBlock;
   Scratch s{};
   s.width = width;
   s.k = from;
@@ -51,7 +51,8 @@ Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
 /// True if the products can write gradients directly to the tensor: each element once, as fp32, without
 /// padding.
 bool writes_gradients(const AttentionHead& h) {
-  return h.seq_len <= kBlock && h.seq_len % kStrip == 0 && h.head_dim % kLanes == 0 && !is_16_bit(h.element);
+  return h.num_queries <= kBlock && h.num_queries % kStrip == 0 && h.num_keys <= kBlock &&
+         h.num_keys % kStrip == 0 && h.head_dim % kLanes == 0 && !is_16_bit(h.element);
 }
 
 // p = exp(scores - lse); ds = scale * p * (dp - delta), zero where masked. With dropout, dp is multiplied by
@@ -135,7 +136,7 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scr
 
 void load_queries(const AttentionBwdHead& a, const Scratch& s, std::int64_t first, std::int64_t queries) {
   const AttentionHead& h = a.head;
-  const ConstRows q_rows{advance(h.q, h.element, first * h.qkv_pitch), h.element, h.qkv_pitch};
+  const ConstRows q_rows{advance(h.q, h.element, first * h.q_pitch), h.element, h.q_pitch};
   const ConstRows dout_rows{advance(a.dout, h.element, first * h.out_pitch), h.element, h.out_pitch};
   const Element out_element = output_element(h);
   const ConstRows out_rows{advance(h.out, out_element, first * h.out_pitch), out_element, h.out_pitch};
@@ -156,9 +157,9 @@ AttentionBwdHead head_of_group(const AttentionBwdHead& a, std::int64_t index) {
   const std::int64_t elems = index * h.head_dim;
   one.head.q = advance(h.q, h.element, elems);
   one.head.out = advance(h.out, element, elems);
-  one.head.first_elem = h.first_elem + index * h.seq_len * h.seq_len;
+  one.head.first_elem = h.first_elem + index * h.num_queries * h.num_keys;
   one.dout = advance(a.dout, h.element, elems);
-  one.lse = a.lse + index * h.seq_len;
+  one.lse = a.lse + index * h.num_queries;
   one.dq = advance(a.dq, element, elems);
   return one;
 }
@@ -168,11 +169,11 @@ void add_head(const AttentionBwdHead& a, ConstTile v, Scratch s, bool begins_sum
   const AttentionHead& h = a.head;
   const Element element = output_element(h);
   const bool in_place = writes_gradients(h);
-  if (in_place) s.dq = {static_cast<float*>(a.dq), h.qkv_pitch};
+  if (in_place) s.dq = {static_cast<float*>(a.dq), h.q_pitch};
   // The keys that earlier queries have written gradients for. Later queries begin at equal or later keys.
-  std::int64_t keys_met = begins_sums ? 0 : h.seq_len;
-  for (std::int64_t first = 0; first < h.seq_len; first += kBlock) {
-    const std::int64_t queries = smaller(kBlock, h.seq_len - first);
+  std::int64_t keys_met = begins_sums ? 0 : h.num_keys;
+  for (std::int64_t first = 0; first < h.num_queries; first += kBlock) {
+    const std::int64_t queries = smaller(kBlock, h.num_queries - first);
     load_queries(a, s, first, queries);
     const KeyRange keys = seen_keys(h, first);
     for (std::int64_t key = keys.first; key < keys.end; key += kBlock) {
@@ -180,29 +181,29 @@ void add_head(const AttentionBwdHead& a, ConstTile v, Scratch s, bool begins_sum
       if (key >= keys_met) keys_met = key + kBlock;
     }
     if (in_place) return;
-    write_rows(advance(a.dq, element, first * h.qkv_pitch), element, h.qkv_pitch, s.dq, queries, h.head_dim);
+    write_rows(advance(a.dq, element, first * h.q_pitch), element, h.q_pitch, s.dq, queries, h.head_dim);
   }
 }
 
 void run(const AttentionBwdHead& a) {
   const AttentionHead& h = a.head;
-  Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
+  Scratch s = lay_out(a.scratch, h.num_keys, h.head_dim);
   const bool in_place = writes_gradients(h);
   if (in_place) {
-    s.dk = {static_cast<float*>(a.dk), h.qkv_pitch};
-    s.dv = {static_cast<float*>(a.dv), h.qkv_pitch};
+    s.dk = {static_cast<float*>(a.dk), h.kv_pitch};
+    s.dv = {static_cast<float*>(a.dv), h.kv_pitch};
   }
   const Element element = output_element(h);
-  const std::int64_t padded_len = round_up(h.seq_len, kStrip);
-  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
+  const std::int64_t padded_len = round_up(h.num_keys, kStrip);
+  pack_rows(s.k, s.width, padded_len, {h.k, h.element, h.kv_pitch}, h.num_keys, h.head_dim);
   const ConstTile v = rows_of_keys(h, h.v, s.v, s.width);
   if (leaves_gaps(h)) {
     for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.ds[i] = s.mask[i] = 0.0f;
   }
   for (std::int64_t i = 0; i < a.group; ++i) add_head(head_of_group(a, i), v, s, i == 0);
   if (in_place) return;
-  write_rows(a.dk, element, h.qkv_pitch, s.dk, h.seq_len, h.head_dim);
-  write_rows(a.dv, element, h.qkv_pitch, s.dv, h.seq_len, h.head_dim);
+  write_rows(a.dk, element, h.kv_pitch, s.dk, h.num_keys, h.head_dim);
+  write_rows(a.dv, element, h.kv_pitch, s.dv, h.num_keys, h.head_dim);
 }
 
 }  // namespace

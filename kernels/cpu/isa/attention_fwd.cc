@@ -11,7 +11,7 @@ constexpr float kInfinity = __builtin_inff();
 /// The scratch of one head. Tiles of scores have the pitch kBlock, all others the padded head dim.
 struct Scratch {
   std::int64_t width;  // head dim, padded
-  float *k, *v;        // [T padded, width]
+  float *k, *v;        // [S padded, width]
   float* q;            // [kBlock, width]
   float* q_columns;    // [width, kBlock], scaled
   float* p;            // [kBlock keys, kBlock queries]
@@ -19,14 +19,14 @@ struct Scratch {
   float* acc;          // [kBlock, width]
 };
 
-std::int64_t scratch_floats(std::int64_t seq_len, std::int64_t head_dim) {
+std::int64_t scratch_floats(std::int64_t num_keys, std::int64_t head_dim) {
   const std::int64_t width = round_up(head_dim, kLanes);
-  return 2 * round_up(seq_len, kBlock) * width + 3 * kBlock * width + 2 * kBlock * kBlock;
+  return 2 * round_up(num_keys, kBlock) * width + 3 * kBlock * width + 2 * kBlock * kBlock;
 }
 
-Scratch lay_out(float* from, std::int64_t seq_len, std::int64_t head_dim) {
+Scratch lay_out(float* from, std::int64_t num_keys, std::int64_t head_dim) {
   const std::int64_t width = round_up(head_dim, kLanes);
-  const std::int64_t all = round_up(seq_len, kBlock) * width, block = kBlock * width;
+  const std::int64_t all = round_up(num_keys, kBlock) * width, block = kBlock * width;
   Scratch s{};
   s.width = width;
   s.k = from;
@@ -119,7 +119,7 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile k, const Scr
 }
 
 void load_columns(const AttentionHead& h, std::int64_t first, std::int64_t queries, const Scratch& s) {
-  const ConstRows q{advance(h.q, h.element, first * h.qkv_pitch), h.element, h.qkv_pitch};
+  const ConstRows q{advance(h.q, h.element, first * h.q_pitch), h.element, h.q_pitch};
   if (h.element == Element::kFp32 && queries % kLanes == 0 && h.head_dim == s.width) {
     transpose(s.q_columns, kBlock, static_cast<const float*>(q.data), q.pitch, queries, s.width);
   } else {
@@ -131,15 +131,15 @@ void load_columns(const AttentionHead& h, std::int64_t first, std::int64_t queri
 
 void run(const AttentionFwdHead& a) {
   const AttentionHead& h = a.head;
-  const Scratch s = lay_out(a.scratch, h.seq_len, h.head_dim);
-  const std::int64_t padded_len = round_up(h.seq_len, kStrip);
+  const Scratch s = lay_out(a.scratch, h.num_keys, h.head_dim);
+  const std::int64_t padded_len = round_up(h.num_keys, kStrip);
   const ConstTile k = rows_of_keys(h, h.k, s.k, s.width);
-  pack_rows(s.v, s.width, padded_len, {h.v, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
+  pack_rows(s.v, s.width, padded_len, {h.v, h.element, h.kv_pitch}, h.num_keys, h.head_dim);
   if (leaves_gaps(h)) {
     for (std::int64_t i = 0; i < kBlock * kBlock; ++i) s.p[i] = s.mask[i] = 0.0f;
   }
-  for (std::int64_t first = 0; first < h.seq_len; first += kBlock) {
-    const std::int64_t queries = smaller(kBlock, h.seq_len - first);
+  for (std::int64_t first = 0; first < h.num_queries; first += kBlock) {
+    const std::int64_t queries = smaller(kBlock, h.num_queries - first);
     load_columns(h, first, queries, s);
     Softmax softmax;
     const KeyRange keys = seen_keys(h, first);

@@ -39,8 +39,8 @@ inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
 }
 
 inline KeyRange seen_keys(const AttentionHead& h, std::int64_t first_query) {
-  const std::int64_t queries_end = smaller(h.seq_len, first_query + kBlock);
-  KeyRange keys{0, h.causal ? queries_end : h.seq_len};
+  const std::int64_t queries_end = smaller(h.num_queries, first_query + kBlock);
+  KeyRange keys{0, h.causal ? queries_end : h.num_keys};
   if (h.key_bounds == nullptr) return keys;
   // Each query sees itself, so every tile row includes the tile on the diagonal.
   keys.first = smaller(h.key_bounds[2 * first_query], first_query) / kBlock * kBlock;
@@ -50,8 +50,8 @@ inline KeyRange seen_keys(const AttentionHead& h, std::int64_t first_query) {
 }
 
 inline ScoreTile score_tile(const AttentionHead& h, std::int64_t first_key, std::int64_t first_query) {
-  const std::int64_t keys = smaller(kBlock, h.seq_len - first_key);
-  const std::int64_t queries = smaller(kBlock, h.seq_len - first_query);
+  const std::int64_t keys = smaller(kBlock, h.num_keys - first_key);
+  const std::int64_t queries = smaller(kBlock, h.num_queries - first_query);
   return {.first_key = first_key,
           .first_query = first_query,
           .keys = keys,
@@ -213,19 +213,20 @@ inline void add_over_queries(const ScoreTile& t, const float* tile, ConstTile ro
 /// True if tiles of scores must be zeroed once, because unused values take part in later products: lanes
 /// beyond padded_queries and, in masked tiles, queries before a strip.
 inline bool leaves_gaps(const AttentionHead& h) {
-  return h.seq_len % kBlock != 0 || h.dropout_p > 0.0f;
+  return h.num_queries % kBlock != 0 || h.num_keys % kBlock != 0 || h.dropout_p > 0.0f;
 }
 
 /// True if the rows of the keys, read one element at a time, can be read from their tensor: no conversion, no
 /// padding, and only one block of queries reads them.
 inline bool reads_rows_in_place(const AttentionHead& h) {
-  return h.element == Element::kFp32 && h.seq_len <= kBlock && h.seq_len % kStrip == 0;
+  return h.element == Element::kFp32 && h.num_queries <= kBlock && h.num_keys <= kBlock &&
+         h.num_keys % kStrip == 0;
 }
 
-/// The keys' rows [T padded, width] of `from`: in place if possible, else copied to `to`.
+/// The keys' rows [S padded, width] of `from`: in place if possible, else copied to `to`.
 inline ConstTile rows_of_keys(const AttentionHead& h, const void* from, float* to, std::int64_t width) {
-  if (reads_rows_in_place(h)) return {static_cast<const float*>(from), h.qkv_pitch};
-  pack_rows(to, width, round_up(h.seq_len, kStrip), {from, h.element, h.qkv_pitch}, h.seq_len, h.head_dim);
+  if (reads_rows_in_place(h)) return {static_cast<const float*>(from), h.kv_pitch};
+  pack_rows(to, width, round_up(h.num_keys, kStrip), {from, h.element, h.kv_pitch}, h.num_keys, h.head_dim);
   return {to, width};
 }
 
@@ -234,7 +235,7 @@ inline void dropout_mask(const ScoreTile& t, const AttentionHead& h, float* mask
   float rows[kBlock * kBlock];
   const float inverse = 1.0f / (1.0f - h.dropout_p);
   for (std::int64_t q = 0; q < t.padded_queries; ++q) {
-    const std::int64_t first = h.first_elem + (t.first_query + q) * h.seq_len + t.first_key;
+    const std::int64_t first = h.first_elem + (t.first_query + q) * h.num_keys + t.first_key;
     float* row = rows + q * kBlock;
     philox_keep(h.key, h.sample, first, t.padded_keys, h.dropout_p, row);
     for (std::int64_t k = 0; k < t.padded_keys; ++k) row[k] *= inverse;

@@ -10,6 +10,11 @@ void add(const float* a, const float* b, float* out, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] + b[i];
 }
 
+void mul(const float* a, const float* b, float* out, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) out[i] = a[i] * b[i];
+}
+
 // kVectors vectors of columns, whose sums stay in registers.
 template <int kVectors>
 void add_columns(const float* x, std::int64_t rows, std::int64_t pitch, float* sum) {
@@ -71,12 +76,27 @@ void squared_norm_blocks(const float* x, float* partials, std::int64_t num_block
   }
 }
 
+float squared_error(const float* a, const float* b, std::int64_t n) {
+  return sum_over(n, [&]<class T>(std::int64_t i) {
+    const T difference = load<T>(a + i) - load<T>(b + i);
+    return difference * difference;
+  });
+}
+
+void scaled_difference(const float* a, const float* b, float factor, float* out, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) out[i] = (a[i] - b[i]) * factor;
+}
+
 }  // namespace
 
 const ElementwiseNumerics elementwise_numerics{.add = add,
+                                               .mul = mul,
                                                .add_rows = add_rows,
                                                .scale = scale,
                                                .dropout = dropout,
-                                               .squared_norm_blocks = squared_norm_blocks};
+                                               .squared_norm_blocks = squared_norm_blocks,
+                                               .squared_error = squared_error,
+                                               .scaled_difference = scaled_difference};
 
 }  // namespace trireme::cpu::TRIREME_ISA

@@ -99,42 +99,73 @@ void pack(const StripCopy& c) {
   pack_rows_of<kWidth>(c);
 }
 
+/// The operands of one register tile.
+struct StripTile {
+  const float *a, *b;
+  float* c;
+  std::int64_t rows, cols;
+  const float* following;  // read next
+};
+
+template <int kVectors, int kRows>
+void multiply_tile(const StripProduct& p, const StripTile& t, float* c, std::int64_t c_pitch, Store store) {
+  const ConstTile a{t.a, kRowStrip}, b{t.b, kColStrip};
+  if (p.prefetch_b) {
+    gemm_tile<ReadA::kColumns, kVectors, kAhead, true, kRows>(p.depth, a, b, c, c_pitch, store, t.following);
+  } else {
+    gemm_tile<ReadA::kColumns, kVectors, kAhead, false, kRows>(p.depth, a, b, c, c_pitch, store);
+  }
+}
+
 // Computes one register tile. Prefetches the part of c that it adds to.
-template <int kVectors>
-void multiply_strips(const StripProduct& p, const float* a, const float* b, float* c, std::int64_t rows,
-                     std::int64_t cols) {
-  const ConstTile a_strip{a, kRowStrip}, b_strip{b, kColStrip};
-  if (rows == kRowStrip && cols == kVectors * kLanes) {
-    for (std::int64_t i = 0; i < kRowStrip; ++i) fetch_row(c + i * p.c_pitch, kVectors * kLanes);
-    gemm_tile<ReadA::kColumns, kVectors, kAhead>(p.depth, a_strip, b_strip, c, p.c_pitch,
-                                                 p.accumulate ? Store::kAccumulate : Store::kOverwrite);
+template <int kVectors, int kRows>
+void multiply_rows(const StripProduct& p, const StripTile& t) {
+  if (t.rows == kRows && t.cols == kVectors * kLanes) {
+    for (std::int64_t i = 0; i < kRows; ++i) fetch_row(t.c + i * p.c_pitch, kVectors * kLanes);
+    multiply_tile<kVectors, kRows>(p, t, t.c, p.c_pitch,
+                                   p.accumulate ? Store::kAccumulate : Store::kOverwrite);
     return;
   }
-  float sums[kRowStrip * kColStrip];
-  gemm_tile<ReadA::kColumns, kVectors, kAhead>(p.depth, a_strip, b_strip, sums, kColStrip, Store::kOverwrite);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    for (std::int64_t j = 0; j < cols; ++j) {
+  float sums[kRows * kColStrip];
+  multiply_tile<kVectors, kRows>(p, t, sums, kColStrip, Store::kOverwrite);
+  for (std::int64_t i = 0; i < t.rows; ++i) {
+    for (std::int64_t j = 0; j < t.cols; ++j) {
       const float sum = sums[i * kColStrip + j];
-      float& to = c[i * p.c_pitch + j];
+      float& to = t.c[i * p.c_pitch + j];
       to = p.accumulate ? to + sum : sum;
     }
   }
 }
 
-// A strip of b stays in cache while all of a is multiplied with it.
+// The last strip of a may have few rows, for example of a recurrence, which has one row per sample.
+template <int kVectors>
+void multiply_strips(const StripProduct& p, const StripTile& t) {
+  if (t.rows <= kRowStrip / 2) return multiply_rows<kVectors, kRowStrip / 2>(p, t);
+  multiply_rows<kVectors, kRowStrip>(p, t);
+}
+
+// A strip of b stays in cache while all of a is multiplied with it. Each strip of a prefetches a part of the
+// next strip of b.
 void multiply(const StripProduct& p) {
+  constexpr std::int64_t kParts = (kColStrip + kCacheLine - 1) / kCacheLine;
   for (std::int64_t j = 0; j < p.cols; j += kColStrip) {
     const std::int64_t cols = p.cols - j < kColStrip ? p.cols - j : kColStrip;
     for (std::int64_t i = 0; i < p.rows; i += kRowStrip) {
       const std::int64_t rows = p.rows - i < kRowStrip ? p.rows - i : kRowStrip;
-      const float *a = p.a + i * p.depth, *b = p.b + j * p.depth;
-      float* c = p.c + i * p.c_pitch + j;
+      const float* b = p.b + j * p.depth;
+      const std::int64_t part = i / kRowStrip % kParts;
+      const StripTile tile{.a = p.a + i * p.depth,
+                           .b = b,
+                           .c = p.c + i * p.c_pitch + j,
+                           .rows = rows,
+                           .cols = cols,
+                           .following = b + (kColStrip + part * kCacheLine) * p.depth};
       if (cols <= kLanes) {
-        multiply_strips<1>(p, a, b, c, rows, cols);
+        multiply_strips<1>(p, tile);
       } else if (cols <= 2 * kLanes || kTileVectors == 2) {
-        multiply_strips<2>(p, a, b, c, rows, cols);
+        multiply_strips<2>(p, tile);
       } else {
-        multiply_strips<kTileVectors>(p, a, b, c, rows, cols);
+        multiply_strips<kTileVectors>(p, tile);
       }
     }
   }

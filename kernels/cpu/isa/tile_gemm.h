@@ -19,6 +19,8 @@ constexpr int kTileRows = 4;  // 4 x 2 of 16: without FMA, a product needs a reg
 constexpr int kTileVectors = 2;
 #endif
 
+constexpr std::int64_t kCacheLine = 16;  // floats
+
 /// An operand: element (i, j) at data[i * pitch + j].
 struct ConstTile {
   const float* data;
@@ -29,15 +31,15 @@ enum class Store { kOverwrite, kAccumulate };
 enum class ReadA { kRows, kColumns };  // kColumns: A(i, j) is a.data[j * pitch + i]
 
 // Not inlined: callers have many products and few registers left for their addresses. Prefetches kAhead rows
-// of a B in the L2 cache.
-template <ReadA kReadA, int kVectors, int kAhead = 0>
+// of a B in the L2 cache. With kFollowing, prefetches `depth` cache lines at `following` into the L2 cache.
+template <ReadA kReadA, int kVectors, int kAhead = 0, bool kFollowing = false, int kRows = kTileRows>
 [[gnu::noinline]] void gemm_tile(std::int64_t depth, ConstTile a, ConstTile b, float* c, std::int64_t c_pitch,
-                                 Store mode) {
-  Vector sum[kTileRows][kVectors] = {};
+                                 Store mode, const float* following = nullptr) {
+  Vector sum[kRows][kVectors] = {};
   // Three rows share a pointer, because one pointer per row would not fit the registers.
-  const float* a_rows[(kTileRows + 2) / 3];
+  const float* a_rows[(kRows + 2) / 3];
   const std::int64_t row_pitch = kReadA == ReadA::kRows ? a.pitch : 0;
-  for (int i = 0; i < (kTileRows + 2) / 3; ++i) a_rows[i] = a.data + 3 * i * row_pitch;
+  for (int i = 0; i < (kRows + 2) / 3; ++i) a_rows[i] = a.data + 3 * i * row_pitch;
 #pragma GCC unroll 4
   for (std::int64_t k = 0; k < depth; ++k) {
     Vector row[kVectors];
@@ -47,8 +49,9 @@ template <ReadA kReadA, int kVectors, int kAhead = 0>
 #pragma GCC unroll 3
       for (int j = 0; j < kVectors; ++j) __builtin_prefetch(b.data + (k + kAhead) * b.pitch + j * kLanes);
     }
+    if constexpr (kFollowing) __builtin_prefetch(following + k * kCacheLine, /*rw=*/0, /*locality=*/2);
 #pragma GCC unroll 8
-    for (int i = 0; i < kTileRows; ++i) {
+    for (int i = 0; i < kRows; ++i) {
       const float factor =
           kReadA == ReadA::kRows ? a_rows[i / 3][i % 3 * row_pitch + k] : a.data[k * a.pitch + i];
 #pragma GCC unroll 3
@@ -56,7 +59,7 @@ template <ReadA kReadA, int kVectors, int kAhead = 0>
     }
   }
 #pragma GCC unroll 8
-  for (int i = 0; i < kTileRows; ++i) {
+  for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 3
     for (int j = 0; j < kVectors; ++j) {
       float* to = c + i * c_pitch + j * kLanes;

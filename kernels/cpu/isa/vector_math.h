@@ -143,6 +143,19 @@ template <int kCount>
   return {.of_x = pick(smaller_one, larger_one), .of_minus_x = pick(larger_one, smaller_one)};
 }
 
+/// x sigmoid(x); NaN for -infinity.
+template <int kCount>
+[[gnu::always_inline]] inline VectorGroup<kCount> silu(const VectorGroup<kCount>& x) {
+  return x * sigmoids(x).of_x;
+}
+
+/// For finite x; NaN elsewhere.
+template <int kCount>
+[[gnu::always_inline]] inline VectorGroup<kCount> silu_derivative(const VectorGroup<kCount>& x) {
+  const auto sigmoid = sigmoids(x);
+  return sigmoid.of_x + x * sigmoid.of_x * sigmoid.of_minus_x;
+}
+
 /// (1 - t) / (1 + t) with t = e^-2|x|. Near 0, where that cancels, uses Cephes' polynomial (Moshier 1989).
 template <int kCount>
 [[gnu::always_inline]] inline VectorGroup<kCount> tanh(const VectorGroup<kCount>& x) {

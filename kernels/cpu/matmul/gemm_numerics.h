@@ -29,6 +29,7 @@ struct StripProduct {
   float* c;        // [rows, cols], rows c_pitch apart
   std::int64_t rows, cols, depth, c_pitch;
   bool accumulate;
+  bool prefetch_b = false;  // the next product reads the memory after b, which is not in cache
 };
 
 struct GemmNumerics {

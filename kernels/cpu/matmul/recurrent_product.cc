@@ -84,7 +84,8 @@ void RecurrentProduct::multiply(std::int64_t step, const UnitPiece& piece, float
                       .cols = piece.count,
                       .depth = depth,
                       .c_pitch = weight_.groups * kUnits,
-                      .accumulate = k > 0});
+                      .accumulate = k > 0,
+                      .prefetch_b = true});
     }
   }
 }

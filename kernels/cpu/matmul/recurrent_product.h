@@ -3,8 +3,9 @@
 // [Note: recurrent products] A step has few rows, one per sample, so it takes as long as reading the weight.
 // The weight is packed once for all steps. A thread has the same units in every step. It computes them and
 // packs them for the next step, so a step needs one barrier, and the thread's part of the weight stays in its
-// cache if it fits. If not, visiting the pieces in alternating order finds the last of them in cache. The
-// packed state has two buffers, because other threads still read the state before the step.
+// cache if it fits. If not, visiting the pieces in alternating order finds the last of them in cache, and
+// products prefetch the strip of the next. The packed state has two buffers, because other threads still read
+// the state before the step.
 //
 // The depth alone decides how the sum of an element is split ([Note: panels]). So neither the number of
 // threads nor the batch size changes a bit.

@@ -83,4 +83,12 @@ void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
   native_attention_bwd(exec, args);
 }
 
+void run_op(const KernelContext& exec, const CrossAttentionFwdArgs& args) {
+  native_attention_fwd(exec, args);
+}
+
+void run_op(const KernelContext& exec, const CrossAttentionBwdArgs& args) {
+  native_attention_bwd(exec, args);
+}
+
 }  // namespace trireme::cuda

@@ -7,9 +7,10 @@ namespace trireme::cuda {
 
 template <class T>
 struct BwdPointers {
-  const T *dout, *qkv;
+  const T* dout;
+  QkvPointers<const T> in;
   const float *lse, *delta;  // [B, num_heads, T]
-  T* dqkv;
+  QkvPointers<T> gradients;
 };
 
 /// W P and dS for one query and one key.

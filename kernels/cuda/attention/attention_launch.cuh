@@ -72,20 +72,87 @@ void for_mma_type(const char* op, DType dtype, MathMode math, Run run) {
   for_float_type(op, dtype, [&]<class T>(T) { run(T{}, Tf32{}); });
 }
 
+/// The extents of packed attention and of cross-attention.
+struct AttentionExtents {
+  PackedHeads heads;
+  DType dtype;
+  std::int64_t samples, num_queries, num_keys;
+  std::int64_t q_pitch, kv_pitch;
+
+  bool is_empty() const { return samples * num_queries * heads.width() == 0; }
+};
+template <class Args>
+AttentionExtents extents_of(const Args& args) {
+  if constexpr (requires { args.qkv; }) {
+    const PackedHeads heads = packed_heads(args);
+    const std::int64_t tokens = args.qkv.shape[1];
+    return {heads, args.qkv.dtype, args.qkv.shape[0], tokens, tokens, heads.packed(), heads.packed()};
+  } else {
+    const std::int64_t width = args.q.shape[2];
+    return {{args.num_heads, args.num_heads, width / args.num_heads},
+            args.q.dtype,
+            args.q.shape[0],
+            args.q.shape[1],
+            args.k.shape[1],
+            width,
+            width};
+  }
+}
+
+template <class T, class Args>
+QkvPointers<const T> inputs_of(const Args& args) {
+  if constexpr (requires { args.qkv; }) {
+    const PackedHeads heads = packed_heads(args);
+    const T* q = args.qkv.template as<T>();
+    const T* k = q + heads.width();
+    return {q, k, k + heads.keys * heads.dim};
+  } else {
+    return {args.q.template as<T>(), args.k.template as<T>(), args.v.template as<T>()};
+  }
+}
+template <class T, class Args>
+QkvPointers<T> gradients_of(const Args& args) {
+  if constexpr (requires { args.dqkv; }) {
+    const PackedHeads heads = packed_heads(args);
+    T* q = args.dqkv.template as<T>();
+    T* k = q + heads.width();
+    return {q, k, k + heads.keys * heads.dim};
+  } else {
+    return {args.dq.template as<T>(), args.dk.template as<T>(), args.dv.template as<T>()};
+  }
+}
+
+template <class Args>
+bool has_dropout(const Args& args) {
+  if constexpr (requires { args.dropout_p; }) return args.dropout_p > 0.0f;
+  return false;
+}
+
 template <class Args>
 AttentionProblem problem_of(const Args& args, bool packed) {
-  const PackedHeads heads = packed_heads(args);
-  return {.seq_len = args.qkv.shape[1],
-          .num_heads = args.num_heads,
-          .num_kv_heads = static_cast<int>(heads.keys),
-          .head_dim = static_cast<int>(heads.dim),
-          .scale = args.scale,
-          .causal = args.causal,
-          .dropout_p = args.dropout_p,
-          .rng = args.rng,
-          .first_sample = args.first_sample,
-          .packed = packed,
-          .key_bounds = args.key_bounds.template as<std::int32_t>()};
+  const AttentionExtents e = extents_of(args);
+  AttentionProblem problem{.num_queries = e.num_queries,
+                           .num_keys = e.num_keys,
+                           .q_pitch = e.q_pitch,
+                           .kv_pitch = e.kv_pitch,
+                           .num_heads = args.num_heads,
+                           .num_kv_heads = static_cast<int>(e.heads.keys),
+                           .head_dim = static_cast<int>(e.heads.dim),
+                           .scale = args.scale,
+                           .causal = false,
+                           .dropout_p = 0.0f,
+                           .rng = {},
+                           .first_sample = 0,
+                           .packed = packed,
+                           .key_bounds = nullptr};
+  if constexpr (requires { args.qkv; }) {
+    problem.causal = args.causal;
+    problem.dropout_p = args.dropout_p;
+    problem.rng = args.rng;
+    problem.first_sample = args.first_sample;
+    problem.key_bounds = args.key_bounds.template as<std::int32_t>();
+  }
+  return problem;
 }
 
 }  // namespace trireme::cuda

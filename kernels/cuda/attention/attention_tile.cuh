@@ -28,16 +28,24 @@ inline constexpr int kTileFloats = B*(D + kTilePad);
 template <int D>
 inline constexpr int kTileBlocks = D <= 64 ? 2 : 1;
 
-/// The location of a head's rows in a packed [B, T, ...] tensor.
+/// The location of a head's rows in a tensor [B, T, ...].
 template <class T>
 struct HeadRows {
   T* first;            // row 0
   std::int64_t pitch;  // elements between rows
+  std::int64_t count;
+};
+
+/// Queries, keys and values, or their gradients: parts of packed rows, or separate tensors.
+template <class T>
+struct QkvPointers {
+  T *q, *k, *v;
 };
 
 /// The problem, common to all blocks.
 struct AttentionProblem {
-  std::int64_t seq_len;
+  std::int64_t num_queries, num_keys;  // of a sample; equal with a causal mask and with key_bounds
+  std::int64_t q_pitch, kv_pitch;      // elements between rows
   int num_heads, num_kv_heads, head_dim;
   float scale;
   bool causal;
@@ -56,14 +64,14 @@ struct TokenRange {
   std::int64_t first, end;
 };
 
-/// The documents of the tile of B rows that begins at `first_row`. The result's `first` is the start of a
-/// tile.
+/// The documents of the tile of B rows that begins at `first_row`, or all `num_tokens` of the other side. The
+/// result's `first` is the start of a tile.
 template <int B>
 __device__ TokenRange documents_of_tile(const AttentionProblem& a, std::int64_t sample,
-                                        std::int64_t first_row) {
-  if (a.key_bounds == nullptr) return {0, a.seq_len};
-  const std::int64_t last = (first_row + B < a.seq_len ? first_row + B : a.seq_len) - 1;
-  const std::int32_t* bounds = a.key_bounds + sample * a.seq_len * 2;
+                                        std::int64_t first_row, std::int64_t num_tokens) {
+  if (a.key_bounds == nullptr) return {0, num_tokens};
+  const std::int64_t last = (first_row + B < num_tokens ? first_row + B : num_tokens) - 1;
+  const std::int32_t* bounds = a.key_bounds + sample * num_tokens * 2;
   return {bounds[2 * first_row] / B * B, bounds[2 * last + 1]};
 }
 
@@ -78,7 +86,7 @@ struct TileSource {
 /// Concurrent loads per thread and tile.
 inline constexpr int kTileLoads = 8;
 
-/// Loads rows of each source as floats, mapped by `convert`, into shared memory; zeros beyond seq_len and
+/// Loads rows of each source as floats, mapped by `convert`, into shared memory; zeros beyond the rows and
 /// head_dim. All kBlock threads of the block must call. Each thread issues its loads before its stores.
 /// Otherwise the compiler assumes that a store may change a loaded value, and each load waits for the one
 /// before.
@@ -100,7 +108,7 @@ __device__ void load_tiles(const AttentionProblem& a, const TileSource<T> (&sour
           const int index = first_index + i * kBlock, col = index % kPacksPerRow * N;
           const std::int64_t row = sources[t].first + index / kPacksPerRow;
           packs[t][i] = {};
-          if (index < kPacks && row < a.seq_len && col < a.head_dim) {
+          if (index < kPacks && row < sources[t].rows.count && col < a.head_dim) {
             packs[t][i] = load_pack<N>(sources[t].rows.first + row * sources[t].rows.pitch + col);
           }
         }
@@ -254,9 +262,9 @@ __device__ inline float row_max(float value) {
 /// True when the probability of (query, key) is part of the sum.
 __device__ inline bool is_visible(const AttentionProblem& a, std::int64_t sample, std::int64_t query,
                                   std::int64_t key) {
-  if (query >= a.seq_len || key >= a.seq_len || (a.causal && key > query)) return false;
+  if (query >= a.num_queries || key >= a.num_keys || (a.causal && key > query)) return false;
   if (a.key_bounds == nullptr) return true;
-  const std::int32_t* bounds = a.key_bounds + (sample * a.seq_len + query) * 2;
+  const std::int32_t* bounds = a.key_bounds + (sample * a.num_queries + query) * 2;
   return key >= bounds[0] && key < bounds[1];
 }
 
@@ -264,7 +272,7 @@ __device__ inline bool is_visible(const AttentionProblem& a, std::int64_t sample
 /// All threads of a block get the same answer.
 template <int B>
 __device__ bool sees_all(const AttentionProblem& a, std::int64_t first_query, std::int64_t first_key) {
-  return a.key_bounds == nullptr && first_query + B <= a.seq_len && first_key + B <= a.seq_len &&
+  return a.key_bounds == nullptr && first_query + B <= a.num_queries && first_key + B <= a.num_keys &&
          (!a.causal || first_key + B - 1 <= first_query);
 }
 
@@ -278,7 +286,7 @@ template <bool kDropout>
 __device__ float dropout_weight(const AttentionProblem& a, std::int64_t sample, std::int64_t head,
                                 std::int64_t query, std::int64_t key) {
   if constexpr (!kDropout) return 1.0f;
-  const std::int64_t elem = (head * a.seq_len + query) * a.seq_len + key;
+  const std::int64_t elem = (head * a.num_queries + query) * a.num_keys + key;
   const Philox4 bits =
       a.rng.draw(static_cast<std::uint32_t>(a.first_sample + sample), static_cast<std::uint32_t>(elem / 4));
   return uniform_from_bits(bits[static_cast<std::size_t>(elem % 4)]) >= a.dropout_p
@@ -286,22 +294,18 @@ __device__ float dropout_weight(const AttentionProblem& a, std::int64_t sample, 
              : 0.0f;
 }
 
-/// Rows of a head in packed [B, T, (H + 2 K) D]. Heads are numbered over q, then k, then v.
+/// Rows of a head of queries.
 template <class T>
-__host__ __device__ HeadRows<T> packed_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
-                                            std::int64_t head) {
-  const std::int64_t pitch = std::int64_t{a.num_heads + 2 * a.num_kv_heads} * a.head_dim;
-  return {qkv + sample * a.seq_len * pitch + head * a.head_dim, pitch};
+__host__ __device__ HeadRows<T> query_head(T* q, const AttentionProblem& a, std::int64_t sample,
+                                           std::int64_t head) {
+  return {q + sample * a.num_queries * a.q_pitch + head * a.head_dim, a.q_pitch, a.num_queries};
 }
+
+/// Rows of a head of keys, or of values.
 template <class T>
-__host__ __device__ HeadRows<T> key_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
+__host__ __device__ HeadRows<T> key_head(T* kv, const AttentionProblem& a, std::int64_t sample,
                                          std::int64_t kv_head) {
-  return packed_rows(qkv, a, sample, a.num_heads + kv_head);
-}
-template <class T>
-__host__ __device__ HeadRows<T> value_rows(T* qkv, const AttentionProblem& a, std::int64_t sample,
-                                           std::int64_t kv_head) {
-  return packed_rows(qkv, a, sample, a.num_heads + a.num_kv_heads + kv_head);
+  return {kv + sample * a.num_keys * a.kv_pitch + kv_head * a.head_dim, a.kv_pitch, a.num_keys};
 }
 
 /// Rows of a head in [B, T, H D].
@@ -309,7 +313,7 @@ template <class T>
 __host__ __device__ HeadRows<T> head_rows(T* x, const AttentionProblem& a, std::int64_t sample,
                                           std::int64_t head) {
   const std::int64_t width = std::int64_t{a.num_heads} * a.head_dim;
-  return {x + sample * a.seq_len * width + head * a.head_dim, width};
+  return {x + sample * a.num_queries * width + head * a.head_dim, width, a.num_queries};
 }
 
 }  // namespace trireme::cuda

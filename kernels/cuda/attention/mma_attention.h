@@ -12,8 +12,10 @@ namespace trireme::cuda {
 bool suits_tensor_cores(const KernelContext& exec, DType dtype);
 
 void mma_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args);
+void mma_attention_fwd(const KernelContext& exec, const CrossAttentionFwdArgs& args);
 /// No atomics: one kernel sums the gradients of keys and values, another one the gradients of queries.
 /// `delta` [B, num_heads, T] is rowsum(dout * out).
 void mma_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta);
+void mma_attention_bwd(const KernelContext& exec, const CrossAttentionBwdArgs& args, const float* delta);
 
 }  // namespace trireme::cuda

@@ -24,11 +24,11 @@ struct QueryRows {
 template <class T>
 __device__ QueryRows query_rows(const AttentionProblem& a, const BwdPointers<T>& x, std::int64_t sample,
                                 std::int64_t head, std::int64_t query) {
-  const std::int64_t first = (sample * a.num_heads + head) * a.seq_len;
+  const std::int64_t first = (sample * a.num_heads + head) * a.num_queries;
   QueryRows rows{};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    if (query + 8 * half >= a.seq_len) continue;
+    if (query + 8 * half >= a.num_queries) continue;
     rows.lse[half] = x.lse[first + query + 8 * half];
     rows.delta[half] = x.delta[first + query + 8 * half];
   }
@@ -88,19 +88,19 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
   const std::int64_t first_head = kv_head * a.group();
   // Only queries of the same documents see these keys.
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_key, a.num_queries);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
   const auto load = [&](const TileSource<T>(&sources)[2]) {
     load_tiles<B, D>(a, sources, [](float v) { return mma_factor<kPrecision>(v); });
   };
 
-  load({{key_rows(x.qkv, a, sample, kv_head), first_key, keys},
-        {value_rows(x.qkv, a, sample, kv_head), first_key, values}});
+  load({{key_head(x.in.k, a, sample, kv_head), first_key, keys},
+        {key_head(x.in.v, a, sample, kv_head), first_key, values}});
   float dkeys[kTiles][4] = {}, dvalues[kTiles][4] = {};
   for (std::int64_t head = first_head; head < first_head + a.group(); ++head) {
     for (std::int64_t first_query = first_tile; first_query < seen.end; first_query += B) {
       __syncthreads();  // the previous tiles have been read
-      load({{packed_rows(x.qkv, a, sample, head), first_query, queries},
+      load({{query_head(x.in.q, a, sample, head), first_query, queries},
             {head_rows(x.dout, a, sample, head), first_query, douts}});
       const std::int64_t query = first_query + warp_row + lane.g;
       const QueryRows rows = query_rows(a, x, sample, head, query);
@@ -125,9 +125,9 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const std::int64_t key = first_key + warp_row + lane.g + 8 * half;
-    if (key >= a.seq_len) continue;
-    store_mma_row(a, key_rows(x.dqkv, a, sample, kv_head), key, half, dkeys, 1.0f, first_col);
-    store_mma_row(a, value_rows(x.dqkv, a, sample, kv_head), key, half, dvalues, 1.0f, first_col);
+    if (key >= a.num_keys) continue;
+    store_mma_row(a, key_head(x.gradients.k, a, sample, kv_head), key, half, dkeys, 1.0f, first_col);
+    store_mma_row(a, key_head(x.gradients.v, a, sample, kv_head), key, half, dvalues, 1.0f, first_col);
   }
 }
 
@@ -145,20 +145,20 @@ __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
   // The longest rows of a causal mask come first.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const std::int64_t query = first_query + warp_row + lane.g;  // and query + 8
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_query, a.num_keys);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
   const auto load = [&](const TileSource<T>(&sources)[2]) {
     load_tiles<B, D, kMmaThreads<B>>(a, sources, [](float v) { return mma_factor<kPrecision>(v); });
   };
 
-  load({{packed_rows(x.qkv, a, sample, head), first_query, queries},
+  load({{query_head(x.in.q, a, sample, head), first_query, queries},
         {head_rows(x.dout, a, sample, head), first_query, douts}});
   const QueryRows rows = query_rows(a, x, sample, head, query);
   float dqueries[D / kMmaCols][4] = {};
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
-    load({{key_rows(x.qkv, a, sample, kv_head), first_key, keys},
-          {value_rows(x.qkv, a, sample, kv_head), first_key, values}});
+    load({{key_head(x.in.k, a, sample, kv_head), first_key, keys},
+          {key_head(x.in.v, a, sample, kv_head), first_key, values}});
     __syncthreads();
     float scores[kTiles][4], dscores[kTiles][4];
     mma_dot_rows<kPrecision, D>(queries + warp_row * kPitch, keys, scores);
@@ -177,43 +177,51 @@ __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const std::int64_t row = query + 8 * half;
-    if (row >= a.seq_len) continue;
-    store_mma_row(a, packed_rows(x.dqkv, a, sample, head), row, half, dqueries, 1.0f);
+    if (row >= a.num_queries) continue;
+    store_mma_row(a, query_head(x.gradients.q, a, sample, head), row, half, dqueries, 1.0f);
   }
 }
 
-template <class T, MmaPrecision kPrecision>
-void run_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta) {
-  const PackedHeads heads = packed_heads(args);
-  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];
+template <class T, MmaPrecision kPrecision, class Args>
+void run_bwd(const KernelContext& exec, const Args& args, const float* delta) {
+  const AttentionExtents e = extents_of(args);
+  const BwdPointers<T> x{.dout = args.dout.template as<T>(),
+                         .in = inputs_of<T>(args),
+                         .lse = args.lse.template as<float>(),
+                         .delta = delta,
+                         .gradients = gradients_of<T>(args)};
   const AttentionProblem a = problem_of(
-      args, rows_are_packable(heads.dim, sizeof(T), {args.qkv.data, args.dout.data, args.dqkv.data}));
-  const BwdPointers<T> pointers{.dout = args.dout.as<T>(),
-                                .qkv = args.qkv.as<T>(),
-                                .lse = args.lse.as<float>(),
-                                .delta = delta,
-                                .dqkv = args.dqkv.as<T>()};
+      args, rows_are_packable(e.heads.dim, sizeof(T),
+                              {x.in.q, x.in.k, x.in.v, x.dout, x.gradients.q, x.gradients.k, x.gradients.v}));
   const auto bytes_of = [](auto tile) { return mma_bwd_keys_shared_bytes<tile.B, tile.D>(); };
-  for_tile(exec, "attention_bwd", heads.dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
+  for_tile(exec, Args::kName, e.heads.dim, has_dropout(args), bytes_of, [&](auto tile) {
     constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
     constexpr bool kDropout = decltype(tile)::kDropout;
-    const std::int64_t tiles = ceil_div(seq_len, B);
-    launch_tiles(exec, "attention_bwd", {tiles, heads.keys, samples}, kTileThreads,
+    launch_tiles(exec, Args::kName, {ceil_div(e.num_keys, B), e.heads.keys, e.samples}, kTileThreads,
                  mma_bwd_keys_shared_bytes<B, D>(),
-                 mma_attention_bwd_keys_kernel<T, kPrecision, B, D, kDropout>, a, pointers);
-    launch_tiles(exec, "attention_bwd", {tiles, heads.queries, samples}, kMmaThreads<B>,
+                 mma_attention_bwd_keys_kernel<T, kPrecision, B, D, kDropout>, a, x);
+    launch_tiles(exec, Args::kName, {ceil_div(e.num_queries, B), e.heads.queries, e.samples}, kMmaThreads<B>,
                  mma_bwd_queries_shared_bytes<B, D>(),
-                 mma_attention_bwd_queries_kernel<T, kPrecision, B, D, kDropout>, a, pointers);
+                 mma_attention_bwd_queries_kernel<T, kPrecision, B, D, kDropout>, a, x);
   });
+}
+
+template <class Args>
+void run_bwd(const KernelContext& exec, const Args& args, const float* delta) {
+  for_mma_type(Args::kName, extents_of(args).dtype, args.math,
+               [&]<class T, MmaPrecision kPrecision>(T, std::integral_constant<MmaPrecision, kPrecision>) {
+                 run_bwd<T, kPrecision>(exec, args, delta);
+               });
 }
 
 }  // namespace
 
 void mma_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args, const float* delta) {
-  for_mma_type("attention_bwd", args.qkv.dtype, args.math,
-               [&]<class T, MmaPrecision kPrecision>(T, std::integral_constant<MmaPrecision, kPrecision>) {
-                 run_bwd<T, kPrecision>(exec, args, delta);
-               });
+  run_bwd(exec, args, delta);
+}
+
+void mma_attention_bwd(const KernelContext& exec, const CrossAttentionBwdArgs& args, const float* delta) {
+  run_bwd(exec, args, delta);
 }
 
 }  // namespace trireme::cuda

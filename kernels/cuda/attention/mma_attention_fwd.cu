@@ -55,7 +55,7 @@ __device__ void add_scores(const AttentionProblem& a, std::int64_t sample, std::
 
 template <class T, MmaPrecision kPrecision, int B, int D, bool kDropout>
 __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
-    mma_attention_fwd_kernel(AttentionProblem a, const T* qkv, T* out, float* lse) {
+    mma_attention_fwd_kernel(AttentionProblem a, QkvPointers<const T> x, T* out, float* lse) {
   float* queries = dynamic_shared();
   float* keys = queries + kTileFloats<B, D>;
   float* values = keys + kTileFloats<B, D>;
@@ -64,19 +64,19 @@ __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
   // The longest rows of a causal mask come first, so that short ones fill the gaps at the end.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const std::int64_t query = first_query + lane.warp * kMmaRows + lane.g;  // and query + 8
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_query, a.num_keys);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
   const auto factor = [](float x) { return mma_factor<kPrecision>(x); };
 
-  load_tiles<B, D, kMmaThreads<B>>(
-      a, {TileSource<T>{packed_rows(qkv, a, sample, head), first_query, queries}}, factor);
+  load_tiles<B, D, kMmaThreads<B>>(a, {TileSource<T>{query_head(x.q, a, sample, head), first_query, queries}},
+                                   factor);
   float sum[D / kMmaCols][4] = {};
   SoftmaxRows rows;
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
     load_tiles<B, D, kMmaThreads<B>>(a,
-                                     {TileSource<T>{key_rows(qkv, a, sample, kv_head), first_key, keys},
-                                      TileSource<T>{value_rows(qkv, a, sample, kv_head), first_key, values}},
+                                     {TileSource<T>{key_head(x.k, a, sample, kv_head), first_key, keys},
+                                      TileSource<T>{key_head(x.v, a, sample, kv_head), first_key, values}},
                                      factor);
     __syncthreads();
     float p[B / kMmaCols][4], correction[2];
@@ -96,26 +96,34 @@ __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
   for (int half = 0; half < 2; ++half) {
     const std::int64_t row = query + 8 * half;
     const float total = quad_sum(rows.exp_sum[half]);
-    if (row >= a.seq_len) continue;
+    if (row >= a.num_queries) continue;
     store_mma_row(a, head_rows(out, a, sample, head), row, half, sum, 1.0f / total);
-    if (lane.t == 0) lse[(sample * a.num_heads + head) * a.seq_len + row] = rows.max[half] + logf(total);
+    if (lane.t == 0) lse[(sample * a.num_heads + head) * a.num_queries + row] = rows.max[half] + logf(total);
   }
 }
 
-template <class T, MmaPrecision kPrecision>
-void run_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
-  const PackedHeads heads = packed_heads(args);
-  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1];
+template <class T, MmaPrecision kPrecision, class Args>
+void run_fwd(const KernelContext& exec, const Args& args) {
+  const AttentionExtents e = extents_of(args);
+  const QkvPointers<const T> x = inputs_of<T>(args);
   const AttentionProblem a =
-      problem_of(args, rows_are_packable(heads.dim, sizeof(T), {args.qkv.data, args.out.data}));
+      problem_of(args, rows_are_packable(e.heads.dim, sizeof(T), {x.q, x.k, x.v, args.out.data}));
   const auto bytes_of = [](auto tile) { return mma_fwd_shared_bytes<tile.B, tile.D>(); };
-  for_tile(exec, "attention_fwd", heads.dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
+  for_tile(exec, Args::kName, e.heads.dim, has_dropout(args), bytes_of, [&](auto tile) {
     constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
-    launch_tiles(exec, "attention_fwd", {ceil_div(seq_len, B), heads.queries, samples}, kMmaThreads<B>,
+    launch_tiles(exec, Args::kName, {ceil_div(e.num_queries, B), e.heads.queries, e.samples}, kMmaThreads<B>,
                  mma_fwd_shared_bytes<B, D>(),
-                 mma_attention_fwd_kernel<T, kPrecision, B, D, decltype(tile)::kDropout>, a, args.qkv.as<T>(),
-                 args.out.as<T>(), args.lse.as<float>());
+                 mma_attention_fwd_kernel<T, kPrecision, B, D, decltype(tile)::kDropout>, a, x,
+                 args.out.template as<T>(), args.lse.template as<float>());
   });
+}
+
+template <class Args>
+void run_fwd(const KernelContext& exec, const Args& args) {
+  for_mma_type(Args::kName, extents_of(args).dtype, args.math,
+               [&]<class T, MmaPrecision kPrecision>(T, std::integral_constant<MmaPrecision, kPrecision>) {
+                 run_fwd<T, kPrecision>(exec, args);
+               });
 }
 
 }  // namespace
@@ -128,10 +136,11 @@ bool suits_tensor_cores(const KernelContext& exec, DType dtype) {
 }
 
 void mma_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args) {
-  for_mma_type("attention_fwd", args.qkv.dtype, args.math,
-               [&]<class T, MmaPrecision kPrecision>(T, std::integral_constant<MmaPrecision, kPrecision>) {
-                 run_fwd<T, kPrecision>(exec, args);
-               });
+  run_fwd(exec, args);
+}
+
+void mma_attention_fwd(const KernelContext& exec, const CrossAttentionFwdArgs& args) {
+  run_fwd(exec, args);
 }
 
 }  // namespace trireme::cuda

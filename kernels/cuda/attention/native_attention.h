@@ -9,7 +9,9 @@ namespace trireme::cuda {
 
 // MathMode matters on tensor cores only.
 void native_attention_fwd(const KernelContext& exec, const AttentionFwdArgs& args);
+void native_attention_fwd(const KernelContext& exec, const CrossAttentionFwdArgs& args);
 /// No atomics: one kernel sums the gradients of keys and values, another one the gradients of queries.
 void native_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args);
+void native_attention_bwd(const KernelContext& exec, const CrossAttentionBwdArgs& args);
 
 }  // namespace trireme::cuda

@@ -29,8 +29,8 @@ __global__ void attention_delta_kernel(AttentionProblem a, const T* dout, const 
                                        std::int64_t num_rows) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kDeltaWarps + threadIdx.x / kWarp;
   if (index >= num_rows) return;  // a whole warp
-  const std::int64_t t = index % a.seq_len, head = index / a.seq_len % a.num_heads,
-                     sample = index / a.seq_len / a.num_heads;
+  const std::int64_t t = index % a.num_queries, head = index / a.num_queries % a.num_heads,
+                     sample = index / a.num_queries / a.num_heads;
   const HeadRows<const T> x = head_rows(dout, a, sample, head), y = head_rows(out, a, sample, head);
   float sum = 0.0f;
   for (int c = threadIdx.x % kWarp; c < a.head_dim; c += kWarp) {
@@ -43,7 +43,8 @@ __global__ void attention_delta_kernel(AttentionProblem a, const T* dout, const 
 // Loads lse or delta of queries [first, first + B), for all threads.
 template <int B>
 __device__ void load_row_values(const AttentionProblem& a, const float* from, std::int64_t first, float* to) {
-  for (int i = threadIdx.x; i < B; i += kTileThreads) to[i] = first + i < a.seq_len ? from[first + i] : 0.0f;
+  for (int i = threadIdx.x; i < B; i += kTileThreads)
+    to[i] = first + i < a.num_queries ? from[first + i] : 0.0f;
 }
 
 template <class T, int B, int D, bool kDropout>
@@ -61,17 +62,17 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
   const std::int64_t first_head = kv_head * a.group();
   // Only queries of the same documents see these keys.
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_key);
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_key, a.num_queries);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
 
-  load_tiles<B, D>(a, {TileSource<T>{key_rows(x.qkv, a, sample, kv_head), first_key, keys},
-                       TileSource<T>{value_rows(x.qkv, a, sample, kv_head), first_key, values}});
+  load_tiles<B, D>(a, {TileSource<T>{key_head(x.in.k, a, sample, kv_head), first_key, keys},
+                       TileSource<T>{key_head(x.in.v, a, sample, kv_head), first_key, values}});
   float dkeys[R][OwnCols<D>::kCount] = {}, dvalues[R][OwnCols<D>::kCount] = {};
   for (std::int64_t head = first_head; head < first_head + a.group(); ++head) {
-    const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
+    const std::int64_t row_values = (sample * a.num_heads + head) * a.num_queries;
     for (std::int64_t first_query = first_tile; first_query < seen.end; first_query += B) {
       __syncthreads();  // the previous tiles have been read
-      load_tiles<B, D>(a, {TileSource<T>{packed_rows(x.qkv, a, sample, head), first_query, queries},
+      load_tiles<B, D>(a, {TileSource<T>{query_head(x.in.q, a, sample, head), first_query, queries},
                            TileSource<T>{head_rows(x.dout, a, sample, head), first_query, douts}});
       load_row_values<B>(a, x.lse + row_values, first_query, lse);
       load_row_values<B>(a, x.delta + row_values, first_query, delta);
@@ -100,9 +101,9 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
 #pragma unroll
   for (int i = 0; i < R; ++i) {
     const std::int64_t key = first_key + ty * R + i;
-    if (key >= a.seq_len) continue;
-    store_row<D, T>(a, key_rows(x.dqkv, a, sample, kv_head), key, dkeys[i], 1.0f);
-    store_row<D, T>(a, value_rows(x.dqkv, a, sample, kv_head), key, dvalues[i], 1.0f);
+    if (key >= a.num_keys) continue;
+    store_row<D, T>(a, key_head(x.gradients.k, a, sample, kv_head), key, dkeys[i], 1.0f);
+    store_row<D, T>(a, key_head(x.gradients.v, a, sample, kv_head), key, dvalues[i], 1.0f);
   }
 }
 
@@ -121,19 +122,19 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
   // The longest rows of a causal mask come first.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_query);
+  const TokenRange seen = documents_of_tile<B>(a, sample, first_query, a.num_keys);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
-  const std::int64_t row_values = (sample * a.num_heads + head) * a.seq_len;
+  const std::int64_t row_values = (sample * a.num_heads + head) * a.num_queries;
 
-  load_tiles<B, D>(a, {TileSource<T>{packed_rows(x.qkv, a, sample, head), first_query, queries},
+  load_tiles<B, D>(a, {TileSource<T>{query_head(x.in.q, a, sample, head), first_query, queries},
                        TileSource<T>{head_rows(x.dout, a, sample, head), first_query, douts}});
   load_row_values<B>(a, x.lse + row_values, first_query, lse);
   load_row_values<B>(a, x.delta + row_values, first_query, delta);
   float dqueries[R][OwnCols<D>::kCount] = {};
   for (std::int64_t first_key = seen.first; first_key < end; first_key += B) {
     __syncthreads();  // the previous tiles have been read
-    load_tiles<B, D>(a, {TileSource<T>{key_rows(x.qkv, a, sample, kv_head), first_key, keys},
-                         TileSource<T>{value_rows(x.qkv, a, sample, kv_head), first_key, values}});
+    load_tiles<B, D>(a, {TileSource<T>{key_head(x.in.k, a, sample, kv_head), first_key, keys},
+                         TileSource<T>{key_head(x.in.v, a, sample, kv_head), first_key, values}});
     __syncthreads();
     float scores[R][R], dscores[R][R];
     dot_rows<D, R>(queries, keys, scores);
@@ -155,46 +156,59 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
 #pragma unroll
   for (int i = 0; i < R; ++i) {
     const std::int64_t query = first_query + ty * R + i;
-    if (query < a.seq_len) store_row<D, T>(a, packed_rows(x.dqkv, a, sample, head), query, dqueries[i], 1.0f);
+    if (query < a.num_queries)
+      store_row<D, T>(a, query_head(x.gradients.q, a, sample, head), query, dqueries[i], 1.0f);
   }
+}
+
+template <class Args>
+void run_bwd(const KernelContext& exec, const Args& args) {
+  const AttentionExtents e = extents_of(args);
+  assert(args.dout.num_elems() == e.samples * e.num_queries * e.heads.width());
+  check_dtype(Args::kName, DType::kFloat32, {args.lse});
+  if (e.is_empty()) return;
+  const std::int64_t num_rows = e.samples * e.heads.queries * e.num_queries;
+  const Workspace delta(exec, static_cast<std::size_t>(num_rows) * sizeof(float));
+  for_float_type(Args::kName, e.dtype, [&]<class T>(T) {
+    const BwdPointers<T> x{.dout = args.dout.template as<T>(),
+                           .in = inputs_of<T>(args),
+                           .lse = args.lse.template as<float>(),
+                           .delta = delta.as<float>(),
+                           .gradients = gradients_of<T>(args)};
+    const bool packed =
+        rows_are_packable(e.heads.dim, sizeof(T),
+                          {x.in.q, x.in.k, x.in.v, x.dout, x.gradients.q, x.gradients.k, x.gradients.v});
+    const AttentionProblem a = problem_of(args, packed);
+    launch(exec, Args::kName, grid_of(ceil_div(num_rows, kDeltaWarps)), kDeltaWarps * kWarp, 0,
+           attention_delta_kernel<T>, a, x.dout, args.out.template as<T>(), delta.as<float>(), num_rows);
+    if (suits_tensor_cores(exec, e.dtype)) return mma_attention_bwd(exec, args, delta.as<float>());
+    const auto bytes_of = [](auto tile) { return bwd_shared_bytes<tile.B, tile.D>(); };
+    for_tile(exec, Args::kName, e.heads.dim, has_dropout(args), bytes_of, [&](auto tile) {
+      constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
+      launch_tiles(exec, Args::kName, {ceil_div(e.num_keys, B), e.heads.keys, e.samples}, kTileThreads,
+                   bwd_shared_bytes<B, D>(), attention_bwd_keys_kernel<T, B, D, decltype(tile)::kDropout>, a,
+                   x);
+      launch_tiles(exec, Args::kName, {ceil_div(e.num_queries, B), e.heads.queries, e.samples}, kTileThreads,
+                   bwd_shared_bytes<B, D>(), attention_bwd_queries_kernel<T, B, D, decltype(tile)::kDropout>,
+                   a, x);
+    });
+  });
 }
 
 }  // namespace
 
 void native_attention_bwd(const KernelContext& exec, const AttentionBwdArgs& args) {
-  const PackedHeads heads = packed_heads(args);
-  const std::int64_t samples = args.qkv.shape[0], seq_len = args.qkv.shape[1], head_dim = heads.dim;
   assert(args.dqkv.num_elems() == args.qkv.num_elems());
-  assert(args.dout.num_elems() == samples * seq_len * heads.width());
   check_dtype("attention_bwd", args.qkv.dtype, {args.dout, args.out, args.dqkv});
-  check_dtype("attention_bwd", DType::kFloat32, {args.lse});
-  if (args.qkv.num_elems() == 0) return;
-  const std::int64_t num_rows = samples * args.num_heads * seq_len;
-  const Workspace delta(exec, static_cast<std::size_t>(num_rows) * sizeof(float));
-  for_float_type("attention_bwd", args.qkv.dtype, [&]<class T>(T) {
-    const bool packed =
-        rows_are_packable(head_dim, sizeof(T), {args.qkv.data, args.dout.data, args.dqkv.data});
-    const AttentionProblem a = problem_of(args, packed);
-    launch(exec, "attention_bwd", grid_of(ceil_div(num_rows, kDeltaWarps)), kDeltaWarps * kWarp, 0,
-           attention_delta_kernel<T>, a, args.dout.as<T>(), args.out.as<T>(), delta.as<float>(), num_rows);
-    if (suits_tensor_cores(exec, args.qkv.dtype)) return mma_attention_bwd(exec, args, delta.as<float>());
-    const BwdPointers<T> pointers{.dout = args.dout.as<T>(),
-                                  .qkv = args.qkv.as<T>(),
-                                  .lse = args.lse.as<float>(),
-                                  .delta = delta.as<float>(),
-                                  .dqkv = args.dqkv.as<T>()};
-    const auto bytes_of = [](auto tile) { return bwd_shared_bytes<tile.B, tile.D>(); };
-    for_tile(exec, "attention_bwd", head_dim, args.dropout_p > 0.0f, bytes_of, [&](auto tile) {
-      constexpr int B = decltype(tile)::B, D = decltype(tile)::D;
-      const std::int64_t tiles = ceil_div(seq_len, B);
-      launch_tiles(exec, "attention_bwd", {tiles, heads.keys, samples}, kTileThreads,
-                   bwd_shared_bytes<B, D>(), attention_bwd_keys_kernel<T, B, D, decltype(tile)::kDropout>, a,
-                   pointers);
-      launch_tiles(exec, "attention_bwd", {tiles, heads.queries, samples}, kTileThreads,
-                   bwd_shared_bytes<B, D>(), attention_bwd_queries_kernel<T, B, D, decltype(tile)::kDropout>,
-                   a, pointers);
-    });
-  });
+  run_bwd(exec, args);
+}
+
+void native_attention_bwd(const KernelContext& exec, const CrossAttentionBwdArgs& args) {
+  assert(args.dq.num_elems() == args.q.num_elems() && args.dk.num_elems() == args.k.num_elems());
+  assert(args.v.num_elems() == args.k.num_elems() && args.dv.num_elems() == args.k.num_elems());
+  check_dtype("cross_attention_bwd", args.q.dtype,
+              {args.k, args.v, args.dout, args.out, args.dq, args.dk, args.dv});
+  run_bwd(exec, args);
 }
 
 }  // namespace trireme::cuda

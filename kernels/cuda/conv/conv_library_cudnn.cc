@@ -69,8 +69,8 @@ cudnnDataType_t cudnn_type(DType dtype) {
 // The reason why a problem must not be given to the library, or null. See
 // [Note: defects of cuDNN's convolutions].
 const char* defect_of(const Problem& p) {
-  const bool has_padded_pixels =
-      p.shape.kernel_height == 1 && p.shape.kernel_width == 1 && p.shape.padding > 0;
+  const bool has_padded_pixels = p.shape.kernel_height == 1 && p.shape.kernel_width == 1 &&
+                                 (p.shape.padding > 0 || p.shape.padding_after > 0);
   if (p.kind == ConvolutionKind::kBwdWeight && has_padded_pixels) {
     return "an engine computes weight gradients of one pixel with padding wrongly";
   }
@@ -98,7 +98,8 @@ CudnnGraph Problem::graph(int form) const {
   const auto x_tensor = tensor_of(kX, ConvolutionKind::kBwdData, x),
              weight_tensor = tensor_of(kWeight, ConvolutionKind::kBwdWeight, weight),
              y_tensor = tensor_of(kY, ConvolutionKind::kFwd, y);
-  made.convolution(kind, s.stride, s.padding, x_tensor, weight_tensor, y_tensor);
+  made.convolution(kind, {.stride = s.stride, .padding = s.padding, .padding_after = s.padding_after},
+                   x_tensor, weight_tensor, y_tensor);
   if (casts) {
     const bool writes_x = kind == ConvolutionKind::kBwdData, writes_y = kind == ConvolutionKind::kFwd;
     const auto& sum = writes_x ? x_tensor : writes_y ? y_tensor : weight_tensor;

@@ -211,16 +211,18 @@ CudnnGraph::Tensor CudnnGraph::transpose(const Tensor& x, const Extents& strides
   return y;
 }
 
-void CudnnGraph::convolution(ConvolutionKind kind, std::int64_t stride, std::int64_t padding, const Tensor& x,
+void CudnnGraph::convolution(ConvolutionKind kind, const ConvGeometry& geometry, const Tensor& x,
                              const Tensor& weight, const Tensor& y) {
-  const std::array<std::int64_t, 2> strides{stride, stride}, paddings{padding, padding}, dilations{1, 1};
+  const auto both = [](std::int64_t size) { return std::array<std::int64_t, 2>{size, size}; };
+  const auto strides = both(geometry.stride), before = both(geometry.padding),
+             after = both(geometry.end_padding()), dilations = both(1);
   CudnnDescriptor& part = parts_.emplace_back(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   part.set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   part.set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, CUDNN_CROSS_CORRELATION);
   part.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, std::int64_t{2});
   part.set_array(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides.data());
-  part.set_array(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, paddings.data());
-  part.set_array(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, paddings.data());
+  part.set_array(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, before.data());
+  part.set_array(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, after.data());
   part.set_array(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations.data());
   part.finalize();
 

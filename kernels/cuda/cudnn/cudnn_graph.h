@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/backend_image_ops.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/error.h"
 
@@ -128,8 +129,8 @@ class CudnnGraph {
   Tensor reduce(cudnnReduceTensorOp_t op, const Tensor& x);
   /// Images x and y are each [B, channels, height, width], the weight is [O, C / groups, R, S], in any
   /// strides. Computes y, the gradient of x, or the gradient of the weight, from the other two.
-  void convolution(ConvolutionKind kind, std::int64_t stride, std::int64_t padding, const Tensor& x,
-                   const Tensor& weight, const Tensor& y);
+  void convolution(ConvolutionKind kind, const ConvGeometry& geometry, const Tensor& x, const Tensor& weight,
+                   const Tensor& y);
   /// Exchanges the last two dims: a view with `strides`.
   Tensor transpose(const Tensor& x, const Extents& strides, cudnnDataType_t type);
 

@@ -7,10 +7,12 @@
 
 namespace trireme::cuda {
 
-/// Rows split into chunks, by shape alone.
+/// The rows of each sample, split into chunks by shape alone. Batch norm has one sample, with the rows of the
+/// whole batch.
 struct RowChunks {
   std::int64_t rows, cols;
-  std::int64_t chunk_rows, count;
+  std::int64_t chunk_rows, count;  // of a sample
+  std::int64_t samples = 1;
 };
 
 /// About kBlocks blocks, in whole waves of 132 multiprocessors. More would make combining the chunks longer.
@@ -34,13 +36,17 @@ int column_lanes(std::int64_t cols) {
   return lanes;
 }
 
-/// Launches `kernel` with one block per chunk and tile of columns, neighbouring tiles first.
+/// Launches `kernel` with one block per sample, chunk and tile of columns, neighbouring tiles first.
 template <int N, class... Params, class... Args>
 void launch_column_tiles(const KernelContext& exec, const char* op, const RowChunks& chunks,
                          void (*kernel)(Params...), Args&&... args) {
   const int lanes = column_lanes<N>(chunks.cols);
   dim3 grid = grid_of(ceil_div(chunks.cols, std::int64_t{lanes} * N));
+  TRIREME_CHECK(chunks.samples <= 65535,
+                "{} on cuda: {} samples are too many for one launch; use a smaller micro-batch", op,
+                chunks.samples);
   grid.y = static_cast<unsigned>(chunks.count);
+  grid.z = static_cast<unsigned>(chunks.samples);
   launch(exec, op, grid, dim3(static_cast<unsigned>(lanes), static_cast<unsigned>(kThreads / lanes)), 0,
          kernel, std::forward<Args>(args)...);
 }
@@ -51,7 +57,8 @@ enum class Order : std::uint8_t { kFirstToLast, kLastToFirst };
 
 /// The calling thread's share of its block's tile.
 struct TileShare {
-  std::int64_t chunk;
+  std::int64_t sample;
+  std::int64_t chunk;        // counted over all samples
   std::int64_t tile_col;     // the block's first
   std::int64_t col;          // the first of N
   std::int64_t first, last;  // rows, every `step`-th
@@ -68,10 +75,12 @@ __device__ inline TileShare tile_share(const RowChunks& chunks) {
   constexpr bool kForwards = kOrder == Order::kFirstToLast;
   const std::int64_t chunk = kForwards ? blockIdx.y : gridDim.y - 1 - blockIdx.y;
   const std::int64_t tile = kForwards ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
-  const std::int64_t begin = chunk * chunks.chunk_rows, end = begin + chunks.chunk_rows;
-  const std::int64_t last = end < chunks.rows ? end : chunks.rows;
+  const std::int64_t first_row = blockIdx.z * chunks.rows, end_row = first_row + chunks.rows;
+  const std::int64_t begin = first_row + chunk * chunks.chunk_rows, end = begin + chunks.chunk_rows;
+  const std::int64_t last = end < end_row ? end : end_row;
   const std::int64_t tile_col = tile * blockDim.x * N, col = tile_col + threadIdx.x * N;
-  return {.chunk = chunk,
+  return {.sample = blockIdx.z,
+          .chunk = blockIdx.z * chunks.count + chunk,
           .tile_col = tile_col,
           .col = col,
           .first = begin + threadIdx.y,

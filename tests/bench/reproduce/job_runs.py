@@ -55,10 +55,24 @@ def run_numbers(out):
     # Starting, ending and checkpoints: what of the run is in no step.
     numbers |= {"last_loss": steps[-1]["loss"],
                 "outside_ms": 1000 * summary["wall_s"] - sum(step["step_ms"] for step in steps)}
+    bubbles = [traced_bubble(json.loads(path.read_text())) for path in out.glob("trace*.json")]
+    if bubbles:
+        numbers["bubble"] = statistics.median(bubbles)
     for key in ("eval_loss", "eval_top1"):
         if summary.get(key) is not None:
             numbers[key] = summary[key]
     return numbers
+
+
+def traced_bubble(trace):
+    """The part of ranks x time without a forward or backward, from the first to the last of them in a trace of `train`.
+    None without such spans."""
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X" and event["tid"] == 0 and event["cat"] != "update"]
+    if not events:
+        return None
+    start, end = min(event["ts"] for event in events), max(event["ts"] + event["dur"] for event in events)
+    ranks = len({event["pid"] for event in trace["traceEvents"]})
+    return 1 - sum(event["dur"] for event in events) / (ranks * (end - start))
 
 
 def _wait_for(process):

@@ -13,7 +13,7 @@ RESULTS = Path("tests/bench/results")
 PAGE, PICTURE = RESULTS / "reproduced.md", RESULTS / "reproduced.svg"
 DIGITS, NUM_TELLING, MIB, WIDTH = 12, 6, 1 << 20, 118
 FACTS = ("processor", "cores", "memory_bytes", "gpu", "gpus", "build", "load")
-OF_A_FIGURE = ("name", "unit", "documented", "value", "low", "high", "verdict", "because", "telling")
+OF_A_FIGURE = ("name", "unit", "documented", "value", "low", "high", "verdict", "because", "basis", "telling")
 
 
 def machine_name(facts):
@@ -109,7 +109,8 @@ def _cell(figure):
         return f"{NOT_RUN}: {figure['because']}"
     around = "" if figure["low"] == figure["high"] else f" ({_number(figure['low'])} to {_number(figure['high'])})"
     unit = f" {figure['unit']}" if figure.get("unit") else ""
-    return f"{_number(figure['value'])}{unit}{around}"
+    basis = f", {figure['basis']}" if figure.get("basis") else ""
+    return f"{_number(figure['value'])}{unit}{around}{basis}"
 
 
 def _by_figure(kept):

@@ -62,6 +62,14 @@ def job_of(experiment, variant, options, round_number):
     return job
 
 
+def basis_of(figure):
+    """"simulated": from the simulator's bubble; "predicted": from a plan alone; "": from measurements."""
+    parts = [name.split(".") for name in names(figure.value) if "." in name]
+    if not parts or any(part[1] != "plan" for part in parts):
+        return ""
+    return "simulated" if any(part[2:] == ["bubble"] for part in parts) else "predicted"
+
+
 def _lookup(numbers, name):
     value = numbers
     for part in name.split("."):
@@ -124,7 +132,7 @@ def measure_figure(experiment, figure, rounds, count):
     return {"name": figure.name, "unit": figure.unit, "documented": figure.documented, "formula": figure.formula,
             "value": middle, "low": low, "high": high, "rounds": values, "expected": expected, "verdict": verdict,
             "because": f"perhaps because {figure.otherwise}" if figure.otherwise and verdict == DIFFERS else "", "expression": figure.value,
-            "telling": figure.telling}
+            "basis": basis_of(figure), "telling": figure.telling}
 
 
 class DoesNotFit(Exception):

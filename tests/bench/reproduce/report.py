@@ -37,7 +37,9 @@ def number(value, unit=""):
 
 
 def here(figure):
-    return number(figure["value"], figure["unit"]) if "value" in figure else "-"
+    if "value" not in figure:
+        return "-"
+    return number(figure["value"], figure["unit"]) + (f", {figure['basis']}" if figure.get("basis") else "")
 
 
 def interval(figure):
@@ -58,17 +60,18 @@ def expected(figure):
 
 
 def verdict_of(result):
-    """The worst of its figures."""
+    """The worst of its figures that are decided. Noise belongs to a figure: count_of() counts the undecided ones."""
     if result["reason"]:
         return NOT_RUN
     verdicts = [figure["verdict"] for figure in result["figures"]]
+    verdicts = [verdict for verdict in verdicts if verdict not in (UNDECIDED, NOT_RUN)] or verdicts
     return next(verdict for verdict in (DIFFERS, UNDECIDED, WITHIN_NOISE, REPRODUCED, NOT_RUN) if verdict in verdicts)
 
 
 def count_of(result):
     """How many of its figures were reproduced, in words; nothing where there are none."""
     counts = [(sum(figure["verdict"] == verdict for figure in result["figures"]), words)
-              for verdict, words in ((REPRODUCED, "reproduced"), (WITHIN_NOISE, "within the noise"), (UNDECIDED, "too noisy"),
+              for verdict, words in ((REPRODUCED, "reproduced"), (WITHIN_NOISE, "within the noise"), (UNDECIDED, UNDECIDED),
                                      (DIFFERS, "different"), (NOT_RUN, "not run"))]
     return ", ".join(f"{count} {words}" for count, words in counts if count)
 
@@ -175,7 +178,7 @@ def write_html(results, experiments, out):
     text = (f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             f"<title>Trireme: documented gains, repeated</title><style>{STYLE}</style><h1>Documented gains, repeated</h1>"
             f"<p>{html.escape(machine_line(results))}. {'Full' if results['full'] else 'Quick'} run. Times were measured in turns; "
-            f"intervals are bootstrapped over rounds.</p><table>{summary}</table>{sections}{_matrix_section(results['matrix'])}{_memory_table(results)}"
+            f"figures of a plan say \"predicted\" or \"simulated\"; intervals are bootstrapped over rounds.</p><table>{summary}</table>{sections}{_matrix_section(results['matrix'])}{_memory_table(results)}"
             "<script>addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(one=>one.open=true))</script></html>\n")
     (out / "report.html").write_text(text)
 

@@ -352,6 +352,7 @@ TEST(Config, EveryKeyReachesItsOwnMember) {
     if (auto* t = std::get_if<std::map<std::string, std::string>>(&changed)) (*t)["linear"] = "fp32";
     if (auto* l = std::get_if<std::vector<std::string>>(&changed)) l->push_back("head*");
     if (auto* t = std::get_if<std::map<std::string, double>>(&changed)) (*t)["head*"] = 0.5;
+    if (auto* l = std::get_if<std::vector<std::int64_t>>(&changed)) l->push_back(3);
     key.set(config, changed);
     EXPECT_EQ(key.get(config), changed) << key.full_name();
     int num_changed = 0;

@@ -85,7 +85,7 @@ TEST(PlanScreen, OfPipelines) {
   EXPECT_THAT(text, HasSubstr("parallel.pipeline_cut = \"flops\""));
   EXPECT_THAT(text, ContainsRegex("\n  0 +0 +0-4 embedding to blocks.3 +23.7 % +67.7 M\n"));
   EXPECT_THAT(text, ContainsRegex("\n  3 +3 +13 head +29.0 % +38.6 M\n"));
-  EXPECT_THAT(text, ContainsRegex("\npipeline bubble: 3[0-9].[0-9] % of a step"));
+  EXPECT_THAT(text, ContainsRegex("\npipeline bubble, simulated: 3[0-9].[0-9] % of a step"));
   config.parallel.layout.schedule = PipelineSchedule::kInterleaved;
   config.parallel.layout.chunks = 2;
   EXPECT_THAT(screen_of(config, 8), ContainsRegex("\n  3 +6-7 +5-6, 13 +[0-9.]+ % "));

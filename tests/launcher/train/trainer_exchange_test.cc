@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/train/trainer.h"
+#include "parallel/comm/communicator_wrapper.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
 #include "tests/launcher/job/cut_engine_options.h"
@@ -24,65 +25,58 @@ struct Calls {
   }
 };
 
-class CountingCommunicator final : public Communicator {
+class CountingCommunicator final : public CommunicatorWrapper {
  public:
   CountingCommunicator(std::shared_ptr<Communicator> inner, Calls& calls)
-      : inner_(std::move(inner)), calls_(calls) {}
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  std::string kind() const override { return inner_->kind(); }
-  DeviceType device_type() const override { return inner_->device_type(); }
-  std::shared_ptr<Communicator> split(int color) override {
-    return std::make_shared<CountingCommunicator>(inner_->split(color), calls_);
-  }
-  void abort(const Error& error) noexcept override { inner_->abort(error); }
+      : CommunicatorWrapper(std::move(inner)), calls_(calls) {}
 
  protected:
+  std::shared_ptr<Communicator> wrap(std::shared_ptr<Communicator> group) const override {
+    return std::make_shared<CountingCommunicator>(std::move(group), calls_);
+  }
   void add(CallKind kind, std::int64_t full_bytes) { calls_.add(kind, full_bytes, size()); }
   Work all_reduce_impl(const Tensor& inout, ReduceOp op) override {
     add(CallKind::kAllReduce, inout.size_bytes());
-    return inner_->all_reduce(inout, op);
+    return inner().all_reduce(inout, op);
   }
   Work reduce_scatter_impl(const Tensor& in, const Tensor& out, ReduceOp op) override {
     add(CallKind::kReduceScatter, in.size_bytes());
-    return inner_->reduce_scatter(in, out, op);
+    return inner().reduce_scatter(in, out, op);
   }
   Work all_gather_impl(const Tensor& in, const Tensor& out) override {
     add(CallKind::kAllGather, out.size_bytes());
-    return inner_->all_gather(in, out);
+    return inner().all_gather(in, out);
   }
   Work all_to_all_impl(const Tensor& in, const Tensor& out) override {
     add(CallKind::kAllToAll, out.size_bytes());
-    return inner_->all_to_all(in, out);
+    return inner().all_to_all(in, out);
   }
   Work broadcast_impl(const Tensor& inout, int root) override {
     add(CallKind::kBroadcast, inout.size_bytes());
-    return inner_->broadcast(inout, root);
+    return inner().broadcast(inout, root);
   }
-  void open_channels_impl(const std::vector<MessageChannel>& ways) override { inner_->open_channels(ways); }
   Work send_impl(const Tensor& tensor, int peer, int tag) override {
     add(CallKind::kSend, tensor.size_bytes());
-    return inner_->send(tensor, peer, tag);
+    return inner().send(tensor, peer, tag);
   }
   Work recv_impl(const Tensor& tensor, int peer, int tag) override {
     add(CallKind::kRecv, tensor.size_bytes());
-    return inner_->recv(tensor, peer, tag);
+    return inner().recv(tensor, peer, tag);
   }
   void barrier_impl() override {
     add(CallKind::kBarrier, 0);
-    inner_->barrier();
+    inner().barrier();
   }
   std::vector<std::string> all_gather_strings_impl(const std::string& text) override {
     add(CallKind::kAllGatherStrings, 0);
-    return inner_->all_gather_strings(text);
+    return inner().all_gather_strings(text);
   }
   void all_gather_values_impl(std::span<const std::byte> mine, std::span<std::byte> all) override {
     add(CallKind::kAllGatherValues, std::ssize(all));
-    std::ranges::copy(inner_->all_gather_values(mine), all.begin());
+    CommunicatorWrapper::all_gather_values_impl(mine, all);
   }
 
  private:
-  std::shared_ptr<Communicator> inner_;
   Calls& calls_;
 };
 

@@ -144,7 +144,7 @@ TEST(SequenceLayouts, LogitsCanBeObserved) {
       config.vocab = ChunkedJob::kVocab + 1;
       Engine engine(build_gpt(config), comm, kJob.options(PrecisionMode::kFp32, layout));
       engine.evaluate(testing::token_source(ChunkedJob::kVocab, kJob.seq_len, 777), 5, 5 * kJob.seq_len,
-                      [&](const Tensor& logits, const Tensor&) {
+                      [&](const Tensor& logits, const Batch&) {
                         const std::vector<float> mine = engine.context().to_host(logits);
                         if (comm->rank() == 0) seen.insert(seen.end(), mine.begin(), mine.end());
                       });

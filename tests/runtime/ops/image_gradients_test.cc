@@ -13,6 +13,7 @@
 #include "runtime/ops/relu.h"
 #include "runtime/ops/reshape.h"
 #include "runtime/ops/sequence_pool.h"
+#include "runtime/ops/shift_channels.h"
 #include "runtime/ops/token_positions.h"
 #include "runtime/tape.h"
 #include "tests/support/gradcheck.h"
@@ -84,6 +85,15 @@ TEST(ImageGradients, SequencePool) {
                     .input = {3, 6, 5},
                     .op = [](Context& ctx, const Tensor& x) {
                       return ops::sequence_pool(ctx, x, ops::linear(ctx, x, {0}));
+                    }});
+}
+
+// The shift follows from the same input, so that gradients of both are compared.
+TEST(ImageGradients, ShiftChannels) {
+  expect_gradients({.parameters = {{.name = "weight", .shape = {4, 4}}},
+                    .input = {3, 2, 5, 4},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      return ops::shift_channels(ctx, x, ops::linear(ctx, ops::global_pool(ctx, x), {0}));
                     }});
 }
 
@@ -230,6 +240,9 @@ TEST(ImageOpChecks, NameBothShapes) {
                  });
   expect_refused("token_positions: a first token [4] does not fit tokens [2, 5, 3]", [](Context& c) {
     ops::token_positions(c, c.empty({2, 5, 3}), {.first = {1}, .positions = {0}});
+  });
+  expect_refused("shift_channels: a shift [2, 4] does not fit the input [2, 5, 3]", [](Context& c) {
+    ops::shift_channels(c, c.empty({2, 5, 3}), c.empty({2, 4}));
   });
   expect_refused("sequence_pool: scores [2, 4] do not fit tokens [2, 5, 3]", [](Context& c) {
     ops::sequence_pool(c, c.empty({2, 5, 3}), c.empty({2, 4}));

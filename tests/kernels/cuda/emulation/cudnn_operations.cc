@@ -116,7 +116,9 @@ bool is_sound(const DnnData& data) {
       const DnnOperation op = operation_of(data);
       const ConvolutionNames names = names_of(data.type);
       for (std::size_t d = 0; d < 2; ++d) {
-        const std::int64_t reach = op.x.dims[d + 2] + 2 * op.padding[d] - op.b.dims[d + 2];
+        const std::int64_t after =
+            data.part(names.part)->get<std::int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, d);
+        const std::int64_t reach = op.x.dims[d + 2] + op.padding[d] + after - op.b.dims[d + 2];
         if (op.y.dims[d + 2] != reach / op.stride[d] + 1) return false;
       }
       return op.x.dims[1] % op.b.dims[1] == 0 && op.y.dims[1] == op.b.dims[0] &&
