@@ -142,6 +142,7 @@ void add_data_command(CLI::App& app, Command& chosen) {
   CLI::App* data = app.add_subcommand("data", "Prepare data for training");
   data->require_subcommand(1);
   add_documents_command(*data, chosen);
+  add_data_chat_command(*data, chosen);
   auto arguments = std::make_shared<TextArguments>();
   CLI::App* text = data->add_subcommand("text", "Convert files and folders of text to token shards");
   text->add_option("INPUT", arguments->inputs, "Files and folders of text in UTF-8")->required();

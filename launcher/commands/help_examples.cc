@@ -37,6 +37,7 @@ constexpr HelpExample kHelpExamples[] = {
     {"data", "", "trireme data text notes --out data"},
     {"data", "text", "trireme data text notes --out data --train-tokenizer 8000"},
     {"data", "documents", "trireme data documents reviews.tsv --out data"},
+    {"data", "chat", "trireme data chat chats.jsonl --tokenizer Qwen2.5-0.5B-Instruct --out data --show 2"},
     {"doctor", "", "trireme doctor --measure cluster.toml"},
 };
 

@@ -70,7 +70,7 @@ TEST(PackRows, EveryIndexOnceAndNoRowTooLong) {
 TEST_F(DocumentDatasetTest, RowsSayWhereDocumentsLie) {
   const DocumentDataset data(options(/*pack=*/false));
   EXPECT_EQ(data.num_samples(), 21);
-  EXPECT_EQ(data.num_too_long(), 6);                        // documents of 9, 10 and 11 tokens, two each
+  EXPECT_EQ(data.num_too_long(), 6);                   // documents of 9, 10 and 11 tokens, two each
   const HostBatch batch = data.read_sequential(2, 1);  // 1 + 14 % 11 = 4 tokens
   EXPECT_EQ(inputs_of(batch), (std::vector<std::int32_t>{36, 26, 27, 30, 35, 0, 0, 0, 0}));
   EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{-1, 26, 27, 30, 35, -1, -1, -1, -1}));
@@ -167,6 +167,99 @@ TEST_F(DocumentDatasetTest, LabelsMustBeThere) {
                              1, {.num_tokens = static_cast<std::int32_t>(TokenFile(path_).num_tokens())}));
   EXPECT_NO_THROW(DocumentDataset{options(false)});
   EXPECT_THROW(DocumentDataset{options(false, Targets::kLabels)}, Error);
+}
+
+/// Three conversations of 6, 3 and 12 tokens. Targets are "5" and tokens from 100 on.
+class ChatDatasetTest : public ::testing::Test {
+ protected:
+  using TooLong = DocumentDataset::TooLong;
+  DocumentDataset::Options chat_options(std::int64_t length, bool pack = false,
+                                        TooLong too_long = TooLong::kCutEnd) const {
+    return {.path = path_,
+            .sequence_length = length,
+            .pack = pack,
+            .too_long = too_long,
+            .targets = Targets::kNextTokens,
+            .seed = 4,
+            .vocab_size = 200};
+  }
+  void write(const std::vector<std::vector<std::int32_t>>& chats) const {
+    TokenFileWriter tokens(path_, kTokens16), marks(marks_of(path_), kTokens16);
+    std::vector<Document> documents;
+    for (const auto& chat : chats) {
+      tokens.append(chat);
+      std::vector<std::int32_t> mark;
+      for (const std::int32_t token : chat) mark.push_back(token == 5 || token >= 100 ? 1 : 0);
+      marks.append(mark);
+      documents.push_back({.num_tokens = static_cast<std::int32_t>(chat.size())});
+    }
+    tokens.commit();
+    marks.commit();
+    write_documents(path_, documents);
+  }
+  void SetUp() override {
+    write({{1, 2, 100, 5, 3, 101}, {1, 2, 102}, {1, 5, 2, 2, 2, 2, 2, 2, 2, 2, 103, 104}});
+  }
+
+  testing::TemporaryFolder folder_;
+  std::filesystem::path path_ = folder_ / "chats.bin";
+};
+
+TEST_F(ChatDatasetTest, TheNextTokenIsTheTargetWhereItIsMarked) {
+  const DocumentDataset data(chat_options(12));
+  EXPECT_EQ(data.num_samples(), 3);
+  EXPECT_EQ(data.num_too_long(), 0);
+  EXPECT_EQ(data.num_filled(), 5 + 2 + 11);
+  EXPECT_EQ(data.num_sequential_targets(0, 3), 3 + 1 + 3);
+  const HostBatch batch = data.read_sequential(0, 1);
+  EXPECT_EQ(inputs_of(batch), (std::vector<std::int32_t>{1, 2, 100, 5, 3, 0, 0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{-1, 100, 5, -1, 101, -1, -1, -1, -1, -1, -1, -1}));
+  EXPECT_TRUE(batch.documents.empty());  // padding follows, which a causal model does not see
+}
+
+TEST_F(ChatDatasetTest, PackedConversationsHaveBoundsAndPositions) {
+  const DocumentDataset data(chat_options(8, /*pack=*/true, TooLong::kDrop));
+  EXPECT_EQ(data.num_samples(), 1);
+  EXPECT_EQ(data.num_too_long(), 1);
+  const HostBatch batch = data.read_sequential(0, 1);
+  EXPECT_EQ(inputs_of(batch), (std::vector<std::int32_t>{1, 2, 100, 5, 3, 1, 2, 0}));
+  EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{-1, 100, 5, -1, 101, -1, 102, -1}));
+  EXPECT_EQ(batch.documents.positions, (std::vector<std::int32_t>{0, 1, 2, 3, 4, 0, 1, 0}));
+  EXPECT_EQ(batch.documents.types, (std::vector<std::int32_t>(8, 0)));
+  EXPECT_EQ(batch.documents.key_bounds,
+            (std::vector<std::int32_t>{0, 5, 0, 5, 0, 5, 0, 5, 0, 5, 5, 7, 5, 7, 7, 8}));
+}
+
+TEST_F(ChatDatasetTest, LongConversationsAreCutOrDropped) {
+  const DocumentDataset end(chat_options(5)), beginning(chat_options(5, false, TooLong::kCutBeginning)),
+      dropped(chat_options(5, false, TooLong::kDrop));
+  for (const DocumentDataset* data : {&end, &beginning, &dropped}) EXPECT_EQ(data->num_too_long(), 1);
+  EXPECT_EQ(inputs_of(end.read_sequential(2, 1)), (std::vector<std::int32_t>{1, 5, 2, 2, 2}));
+  EXPECT_EQ(end.read_sequential(2, 1).targets, (std::vector<std::int32_t>{5, -1, -1, -1, -1}));
+  EXPECT_EQ(inputs_of(beginning.read_sequential(2, 1)), (std::vector<std::int32_t>{2, 2, 2, 2, 103}));
+  EXPECT_EQ(beginning.read_sequential(2, 1).targets, (std::vector<std::int32_t>{-1, -1, -1, 103, 104}));
+  EXPECT_EQ(dropped.num_samples(), 2);
+}
+
+TEST_F(ChatDatasetTest, ConversationsWithoutTargetsAreLeftOut) {
+  write({{1, 2, 3}, {1, 2, 2, 2, 2, 100}, {5}, {1, 100}});
+  const DocumentDataset whole(chat_options(5));
+  EXPECT_EQ(whole.num_samples(), 2);
+  EXPECT_EQ(whole.num_without_targets(), 2);
+  const DocumentDataset cut(chat_options(3));
+  EXPECT_EQ(cut.num_samples(), 1);  // the only target of the second was cut off
+  EXPECT_EQ(cut.num_without_targets(), 3);
+  write({{1, 2, 3}});
+  EXPECT_THROW(DocumentDataset(chat_options(5)), Error);
+}
+
+TEST_F(ChatDatasetTest, RefusesMarksThatDoNotFit) {
+  TokenFileWriter marks(marks_of(path_), kTokens16);
+  marks.append(std::vector<std::int32_t>{0, 1, 0});
+  marks.commit();
+  EXPECT_THROW(DocumentDataset(chat_options(5)), Error);
+  std::filesystem::remove(marks_of(path_));
+  EXPECT_THROW(DocumentDataset(chat_options(5)), Error);
 }
 
 }  // namespace

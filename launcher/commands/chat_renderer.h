@@ -1,0 +1,58 @@
+// Conversations rendered by the chat template of a tokenizer's folder. A child process of python3 with Jinja2
+// runs chat_template.py, which is a part of this program.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/data/prepare_chat.h"
+
+namespace trireme {
+
+class ChatRenderer {
+ public:
+  struct Request {
+    std::string folder;                        // with the chat template
+    std::vector<std::filesystem::path> files;  // JSON lines
+    std::string targets;                       // "assistant", "last" or "all"
+  };
+  /// Facts about the template.
+  struct Header {
+    std::vector<std::string> special_tokens;  // that it needs
+    std::vector<std::string> literals;        // texts such as <|user|>, which may be tokens
+    bool writes_date = false;                 // the date of today
+  };
+
+  /// Throws Error(kInvalidInput) if python3 or Jinja2 is missing, and for a folder without a valid template.
+  explicit ChatRenderer(const Request& request);
+  ChatRenderer(const ChatRenderer&) = delete;
+  ChatRenderer& operator=(const ChatRenderer&) = delete;
+  /// Ends the child.
+  ~ChatRenderer();
+
+  const Header& header() const { return header_; }
+  /// The next conversation; null after the last. Throws Error(kInvalidInput) naming file and line of a
+  /// conversation that cannot be rendered, or whose targets cannot be derived exactly.
+  std::optional<RenderedChat> next();
+
+ private:
+  void start(const Request& request);
+  void read_header();
+  void end() noexcept;
+  /// The next line of the child; null at its end.
+  std::optional<std::string> read_line();
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  int process_ = -1;
+  std::unique_ptr<std::FILE, Close> lines_;
+  Header header_;
+};
+
+}  // namespace trireme
