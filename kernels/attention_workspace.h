@@ -11,6 +11,7 @@
 
 #include <algorithm>
 
+#include "kernels/backend_diffusion_ops.h"
 #include "kernels/backend_ops.h"
 #include "kernels/product_workspace.h"
 
@@ -29,8 +30,13 @@ constexpr std::int64_t attention_engine_bytes(std::int64_t score_bytes) {
 /// the native kernel.
 template <class Args>
 bool suits_attention_library(const Args& args) {
-  return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && !args.key_bounds.defined() &&
-         args.qkv.num_elems() > 0 && packed_heads(args).dim % 8 == 0;
+  if constexpr (requires { args.qkv; }) {
+    return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && !args.key_bounds.defined() &&
+           args.qkv.num_elems() > 0 && packed_heads(args).dim % 8 == 0;
+  } else {
+    return size_bytes(args.q.dtype) == 2 && args.q.num_elems() > 0 && args.k.num_elems() > 0 &&
+           args.q.shape[2] / args.num_heads % 8 == 0;
+  }
 }
 
 /// The samples and heads that one call computes.
@@ -46,18 +52,34 @@ inline std::int64_t divisor_within(std::int64_t n, std::int64_t most) {
   return 1;
 }
 
+/// The scores of a backward.
+struct AttentionScores {
+  std::int64_t samples, heads, queries, keys;
+  DType dtype;
+
+  std::int64_t head_bytes() const { return queries * keys * size_bytes(dtype); }
+};
+inline AttentionScores scores_of(const AttentionBwdArgs& args) {
+  return {args.qkv.shape[0], args.num_heads, args.qkv.shape[1], args.qkv.shape[1], args.qkv.dtype};
+}
+inline AttentionScores scores_of(const CrossAttentionBwdArgs& args) {
+  return {args.q.shape[0], args.num_heads, args.q.shape[1], args.k.shape[1], args.q.dtype};
+}
+
 /// See [Note: parts of an attention].
-inline AttentionPart attention_part(const AttentionBwdArgs& args,
-                                    std::int64_t score_bytes = kAttentionScoreBytes) {
-  const std::int64_t samples = args.qkv.shape[0], heads = args.num_heads, seq_len = args.qkv.shape[1];
-  const std::int64_t head_bytes = seq_len * seq_len * size_bytes(args.qkv.dtype);
-  if (heads * head_bytes > score_bytes) return {1, divisor_within(heads, score_bytes / head_bytes)};
-  return {divisor_within(samples, score_bytes / (heads * head_bytes)), heads};
+template <class Args>
+AttentionPart attention_part(const Args& args, std::int64_t score_bytes = kAttentionScoreBytes) {
+  const AttentionScores all = scores_of(args);
+  const std::int64_t head_bytes = all.head_bytes();
+  if (all.heads * head_bytes > score_bytes) return {1, divisor_within(all.heads, score_bytes / head_bytes)};
+  return {divisor_within(all.samples, score_bytes / (all.heads * head_bytes)), all.heads};
 }
 
 /// Splitting needs rows whose fp32 values begin at multiples of 16 bytes, which cuDNN requires of a part.
-inline bool goes_in_parts(const AttentionBwdArgs& args, const AttentionPart& part) {
-  return (part.samples == args.qkv.shape[0] && part.heads == args.num_heads) || args.qkv.shape[1] % 4 == 0;
+template <class Args>
+bool goes_in_parts(const Args& args, const AttentionPart& part) {
+  const AttentionScores scores = scores_of(args);
+  return (part.samples == scores.samples && part.heads == scores.heads) || scores.queries % 4 == 0;
 }
 
 /// Bytes of the copied keys and values of `samples` samples in [Note: grouped queries on cuda]. Their
@@ -83,6 +105,18 @@ inline std::int64_t attention_bwd_workspace(const AttentionBwdArgs& args,
       heads.group() > 1 ? 2 * charged_bytes(repeated_heads_bytes(args.qkv, heads, samples)) : 0;
   const std::int64_t rows = samples * heads.queries * seq_len;
   return charged_bytes(scores) + charged_bytes(rows * std::int64_t{sizeof(float)}) + copies;
+}
+
+/// The same for cross-attention, whose heads are never grouped.
+inline std::int64_t attention_bwd_workspace(const CrossAttentionBwdArgs& args,
+                                            std::int64_t score_bytes = kAttentionScoreBytes) {
+  if (!suits_attention_library(args)) return 0;
+  const AttentionScores all = scores_of(args);
+  const AttentionPart part = attention_part(args, score_bytes);
+  const std::int64_t scores = part.samples * part.heads * all.head_bytes();
+  if (scores > attention_engine_bytes(score_bytes) || !goes_in_parts(args, part)) return 0;
+  return charged_bytes(scores) +
+         charged_bytes(all.samples * all.heads * all.queries * std::int64_t{sizeof(float)});
 }
 
 }  // namespace trireme

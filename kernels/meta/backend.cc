@@ -53,6 +53,9 @@ Backend with_workspaces_of_cuda() {
   backend.ops.set<AttentionBwdArgs>([](const KernelContext& exec, const AttentionBwdArgs& args) {
     count_workspace(exec, attention_bwd_workspace(args));
   });
+  backend.ops.set<CrossAttentionBwdArgs>([](const KernelContext& exec, const CrossAttentionBwdArgs& args) {
+    count_workspace(exec, attention_bwd_workspace(args));
+  });
   backend.ops.set<MatmulArgs>([](const KernelContext& exec, const MatmulArgs& args) {
     count_workspace(exec, matmul_workspace(args));
   });

@@ -89,6 +89,12 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
   EXPECT_EQ(attention_bwd_workspace(with_dropout), 0);
   EXPECT_EQ(attention_bwd_workspace(attention_of(2, 25, 8190)), 0)
       << "rows are not split if their length is not a multiple of 4";
+  const ConstTensorView q{nullptr, DType::kBFloat16, {2, 4096, 8 * 40}},
+      k{nullptr, DType::kBFloat16, {2, 77, 320}};
+  CrossAttentionBwdArgs cross{.q = q, .k = k, .v = k, .num_heads = 8};
+  EXPECT_EQ(attention_bwd_workspace(cross), charged_bytes(2 * 8 * 4096 * 77 * 2) + 2 * 8 * 4096 * 4);
+  cross.num_heads = 64;
+  EXPECT_EQ(attention_bwd_workspace(cross), 0) << "heads of 5 elements run on native kernels";
   EXPECT_GT(attention_bwd_workspace(attention_of(1, 1, 25904)), 0);
   EXPECT_EQ(attention_bwd_workspace(attention_of(1, 1, 25908)), 0);
 }

@@ -17,13 +17,15 @@ namespace {
 template <class Args>
 bool is_for_library(const KernelContext& exec, const Args& args) {
   if (suits_attention_library(args)) return true;
-  if (size_bytes(args.qkv.dtype) != 2 || args.qkv.num_elems() == 0) return false;
-  const std::string problem =
-      args.dropout_p > 0.0f ? "with dropout"
-      : args.key_bounds.defined()
-          ? "within documents of a row"
-          : fmt::format("of heads of {} elements, no multiple of 8", packed_heads(args).dim);
-  stream_of(exec).slow_paths().tell(fmt::format("{} attention {}", name(args.qkv.dtype), problem),
+  const DType dtype = args.out.dtype;
+  if (size_bytes(dtype) != 2 || args.out.num_elems() == 0) return false;
+  const std::int64_t head_dim = args.out.shape[2] / args.num_heads;
+  std::string problem = fmt::format("of heads of {} elements, no multiple of 8", head_dim);
+  if constexpr (requires { args.key_bounds; }) {
+    if (args.key_bounds.defined()) problem = "within documents of a row";
+    if (args.dropout_p > 0.0f) problem = "with dropout";
+  }
+  stream_of(exec).slow_paths().tell(fmt::format("{} attention {}", name(dtype), problem),
                                     "the slower native kernel runs");
   return false;
 }
@@ -84,10 +86,12 @@ void run_op(const KernelContext& exec, const AttentionBwdArgs& args) {
 }
 
 void run_op(const KernelContext& exec, const CrossAttentionFwdArgs& args) {
+  if (is_for_library(exec, args) && stream_of(exec).attention_library().run_fwd(args)) return;
   native_attention_fwd(exec, args);
 }
 
 void run_op(const KernelContext& exec, const CrossAttentionBwdArgs& args) {
+  if (is_for_library(exec, args) && stream_of(exec).attention_library().run_bwd(args)) return;
   native_attention_bwd(exec, args);
 }
 

@@ -25,9 +25,11 @@ class AttentionLibrary {
   /// Runs 16-bit attention without dropout. Returns false if cuDNN cannot; results are then undefined. The
   /// first refusal of a shape is logged. Keys and values come from `repeated` unless it is null.
   bool run_fwd(const AttentionFwdArgs& args, const RepeatedHeads* repeated = nullptr);
+  bool run_fwd(const CrossAttentionFwdArgs& args);
   /// Same as run_fwd(), with deterministic algorithms only. Grouped queries need `repeated`, which receives
   /// the gradients of its keys and values.
   bool run_bwd(const AttentionBwdArgs& args, const RepeatedHeads* repeated = nullptr);
+  bool run_bwd(const CrossAttentionBwdArgs& args);
 
  private:
   struct State;

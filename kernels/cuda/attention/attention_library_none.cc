@@ -32,4 +32,12 @@ bool AttentionLibrary::run_bwd(const AttentionBwdArgs&, const RepeatedHeads*) {
   return state_->refuse();
 }
 
+bool AttentionLibrary::run_fwd(const CrossAttentionFwdArgs&) {
+  return state_->refuse();
+}
+
+bool AttentionLibrary::run_bwd(const CrossAttentionBwdArgs&) {
+  return state_->refuse();
+}
+
 }  // namespace trireme::cuda
