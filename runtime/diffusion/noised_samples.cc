@@ -28,9 +28,7 @@ NoisedSamples::Draw NoisedSamples::draw(std::int64_t sample, bool training) cons
                      .index = static_cast<std::uint64_t>(sample)};
   const Philox4 words = key.words(0);
   constexpr std::int64_t kSteps = NoiseSchedule::kNumTimesteps;
-  if (!training) {
-    return {.timestep = sample % kNumBands * (kSteps / kNumBands) + below(kSteps / kNumBands, words[0])};
-  }
+  if (!training) return {.timestep = below(kSteps, words[0])};
   return {.timestep = below(kSteps, words[0]),
           .drops_condition = static_cast<double>(words[1]) < options_.class_dropout * 4294967296.0};
 }

@@ -14,8 +14,8 @@ namespace trireme {
 /// x_t, timesteps [B], number_targets and target_weights [B]; see [Note: diffusion].
 ///
 /// In training, timestep, noise and dropout are functions of the seed and the sample's index in training
-/// order. In file order they are functions of the sample's index alone; sample i has a timestep of band
-/// i % kNumBands, and weight 1. A sample with a negative label was left out and has weight 0.
+/// order. In file order timestep and noise are functions of the sample's index alone, and the weight is 1. A
+/// sample with a negative label was left out and has weight 0.
 class NoisedSamples final : public Dataset {
  public:
   static constexpr std::int64_t kNumBands = 10;
