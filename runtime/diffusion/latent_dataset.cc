@@ -15,18 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> shards_at(const fs::path& path) {
-  if (!fs::is_directory(path)) return {path};
-  std::vector<fs::path> files;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  TRIREME_CHECK(!files.empty(), "{}: the folder has no *.safetensors: write some with examples/latents.py",
-                path.string());
-  return files;
-}
-
 /// The tensor, checked to be numbers of shape [N, tail...]; `lead` is 0 for a shape without N.
 const SafetensorsTensor& checked(const SafetensorsReader& shard, const char* name, const Shape& tail,
                                  int lead) {
@@ -48,10 +36,22 @@ const SafetensorsTensor& checked(const SafetensorsReader& shard, const char* nam
 
 }  // namespace
 
+std::vector<fs::path> latent_shards(const fs::path& path) {
+  if (!fs::is_directory(path)) return {path};
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  TRIREME_CHECK(!files.empty(), "{}: the folder has no *.safetensors: write some with examples/latents.py",
+                path.string());
+  return files;
+}
+
 LatentDataset::LatentDataset(const fs::path& path, const Shapes& shapes, std::uint64_t seed)
     : shapes_(shapes), seed_(seed) {
   TRIREME_CHECK(shapes.latent.rank() == 3, "latents are [h, w, c], not {}", shapes.latent.to_string());
-  for (const fs::path& file : shards_at(path)) add_shard(file);
+  for (const fs::path& file : latent_shards(path)) add_shard(file);
   TRIREME_CHECK(num_samples() > 0, "{}: there are no latents", path.string());
   if (shapes.condition.rank() == 0 || !shards_[0].has("null_condition")) return;
   null_condition_.resize(static_cast<std::size_t>(shapes.condition.num_elems()));

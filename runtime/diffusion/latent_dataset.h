@@ -17,6 +17,10 @@
 
 namespace trireme {
 
+/// The files of `path`: itself, or the *.safetensors of a folder in order of name. Throws
+/// Error(kInvalidInput) for a folder without any.
+std::vector<std::filesystem::path> latent_shards(const std::filesystem::path& path);
+
 /// Inputs [B, h, w, c] fp32, labels [B] (0 without classes), a condition [B, L, D] where the shards have one.
 /// In training order a pass uses each sample once (see [Note: training order]).
 class LatentDataset final : public Dataset {
@@ -27,8 +31,7 @@ class LatentDataset final : public Dataset {
     Shape condition;           // [L, D]; rank 0: none
     std::int64_t classes = 0;  // labels are below this number; 0: none
   };
-  /// `path` is a file, or a folder whose *.safetensors are read in order of name. Throws Error(kInvalidInput)
-  /// naming the file, the tensor, and both shapes.
+  /// Opens latent_shards(path). Throws Error(kInvalidInput) naming the file, the tensor, and both shapes.
   LatentDataset(const std::filesystem::path& path, const Shapes& shapes, std::uint64_t seed);
 
   std::int64_t num_samples() const override { return first_samples_.back(); }
