@@ -28,7 +28,9 @@ TEST(NoiseSchedule, SignalAndNoiseHaveUnitVariance) {
     for (std::int64_t t = 0; t < NoiseSchedule::kNumTimesteps; ++t) {
       const double signal = schedule.signal(t), noise = schedule.noise(t);
       EXPECT_NEAR(signal * signal + noise * noise, 1, 1e-12);
-      if (t > 0) EXPECT_LT(signal, schedule.signal(t - 1));
+      if (t > 0) {
+        EXPECT_LT(signal, schedule.signal(t - 1));
+      }
     }
   }
 }
