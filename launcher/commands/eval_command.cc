@@ -115,6 +115,7 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
   if (metrics.of_averages) json["weights"] = "ema";
   if (metrics.top1) json["top1"] = *metrics.top1;
   if (metrics.top5) json["top5"] = *metrics.top5;
+  if (!metrics.noise_bands.empty()) json["noise_bands"] = metrics.noise_bands;
   if (text) json["perplexity"] = text->perplexity;
   if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
   if (classes) json.update(to_json(*classes));
@@ -191,7 +192,8 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         EvalMetrics metrics = evaluate(*engine, {.dataset = data.eval,
                                                  .num_samples = data.eval->num_samples(),
                                                  .workers = num_data_workers(config, options.threads),
-                                                 .counts_top_k = true,
+                                                 .counts_top_k = !family_of(config.model).makes_pictures,
+                                                 .by_noise_band = family_of(config.model).makes_pictures,
                                                  .predictions = has_classes ? &predictions : nullptr});
         metrics.of_averages = arguments.ema;
         if (!std::isfinite(metrics.loss)) {  // on every rank

@@ -1,3 +1,4 @@
+// trireme sample CHECKPOINT --images N --grid FILE.png [--sampler ddim] [--steps 50] [--guidance G] ...
 // trireme sample CHECKPOINT --prompt TEXT --tokens N [--seed S] [--temperature T] [--top-k K] [--top-p P] ...
 #include <fmt/core.h>
 
@@ -16,6 +17,7 @@
 #include "launcher/commands/commands.h"
 #include "launcher/commands/generated_text.h"
 #include "launcher/commands/number_range.h"
+#include "launcher/commands/sample_pictures.h"
 #include "launcher/commands/sampler.h"
 #include "launcher/data/data_check.h"
 #include "launcher/families/model_family.h"
@@ -41,6 +43,7 @@ struct SampleArguments {
   int threads = 0;
   bool ema = false;
   SamplingOptions sampling{.num_tokens = 100, .temperature = 0.8, .seed = 0};
+  PictureArguments pictures;
 };
 
 std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, const TrainedModel& model) {
@@ -119,23 +122,37 @@ class Sampler {
   SamplingOptions sampling_;
 };
 
+// Plain SGD has no state: only the parameters take memory.
+EngineOptions inference_options(const JobConfig& config, int threads) {
+  return {.threads = threads > 0 ? threads : count_cores().usable(),
+          .optimizer = {.kind = OptimizerConfig::Kind::kSgd},
+          .precision = build_precision(config.precision)};
+}
+
 ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme sample` runs alone: leave out mpirun");
   check_threads(arguments.threads, count_cores(), "--threads");
   const TrainedModel trained = open_trained_model(arguments.checkpoint, arguments.ema);
-  const ModelSection model = resolve(trained.config).model;
+  const JobConfig job = resolve(trained.config);
+  const ModelSection& model = job.model;
+  if (family_of(model).makes_pictures) {
+    check_picture_arguments(arguments.pictures, job);
+    Engine engine(build_blocks(model), LocalWorld(1).communicator(0),
+                  inference_options(job, arguments.threads));
+    trained.load(engine, arguments.ema);
+    sample_pictures(engine, arguments.pictures, job, arguments.sampling.seed);
+    return ExitCode::kDone;
+  }
   TRIREME_CHECK(family_of(model).writes_text, "{} is of a {}, which writes no text", trained.folder.string(),
                 model.name);
+  TRIREME_CHECK(arguments.pictures.count == 0, "--images {}: {} is of a {}, which writes text",
+                arguments.pictures.count, trained.folder.string(), model.name);
   const auto tokenizer = find_tokenizer(arguments, trained);
   std::vector<std::string> prompts;
   if (!arguments.prompts.empty()) prompts = read_prompts(arguments.prompts);
 
-  const int threads = arguments.threads > 0 ? arguments.threads : count_cores().usable();
-  // Plain SGD has no state: only the parameters take memory.
   Engine engine(build_blocks(model), LocalWorld(1).communicator(0),
-                {.threads = threads,
-                 .optimizer = {.kind = OptimizerConfig::Kind::kSgd},
-                 .precision = build_precision(trained.config.precision)});
+                inference_options(trained.config, arguments.threads));
   trained.load(engine, arguments.ema);
   const Sampler sampler(engine, *tokenizer, model, arguments);
   if (arguments.prompts.empty()) {
@@ -157,11 +174,35 @@ CLI::Validator not_empty() {
                         "TEXT");
 }
 
+void add_picture_options(CLI::App& command, PictureArguments& pictures) {
+  command.add_option("--images", pictures.count, "UNets: number of pictures")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--grid", pictures.grid, "Write all pictures into one PNG file")->check(not_empty());
+  command.add_option("--out", pictures.folder, "Write each picture as a PNG file in this folder")
+      ->check(not_empty());
+  command.add_option("--latents", pictures.latents, "Write the samples as a shard of latents")
+      ->check(not_empty());
+  command.add_option("--sampler", pictures.method, "ddpm, ddim or dpm-solver++ (default: ddim)")
+      ->check(CLI::IsMember({"ddpm", "ddim", "dpm-solver++"}));
+  command.add_option("--steps", pictures.num_steps, "Steps of the sampler (default: 1000 of ddpm, else 50)")
+      ->check(CLI::Range(1, 1000));
+  command
+      .add_option("--guidance", pictures.guidance,
+                  "Scale of classifier-free guidance; needs diffusion.class_dropout (default: 1, none)")
+      ->check(finite_range(0.0, 100.0));
+  command
+      .add_option("--class", pictures.picture_class, "Class of all pictures (default: each class in turn)")
+      ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--condition", pictures.condition,
+                  "Safetensors file with `condition` [N, L, D]; pictures take its rows in turn")
+      ->check(not_empty());
+}
+
 }  // namespace
 
 void add_sample_command(CLI::App& app, Command& chosen) {
   auto arguments = std::make_shared<SampleArguments>();
-  CLI::App* command = app.add_subcommand("sample", "Generate text with a trained model");
+  CLI::App* command = app.add_subcommand("sample", "Generate text or pictures with a trained model");
   command->footer(
       "On a terminal, control characters in the text are shown as escapes, except newlines and tabs. "
       "Files and pipes get the text unchanged.");
@@ -180,7 +221,7 @@ void add_sample_command(CLI::App& app, Command& chosen) {
       ->check(not_empty());
   command->add_option("--tokens", sampling.num_tokens, "Tokens to generate (default: 100)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
-  command->add_option("--seed", sampling.seed, "Seed; equal seeds give equal texts (default: 0)")
+  command->add_option("--seed", sampling.seed, "Seed; equal seeds give equal texts or pictures (default: 0)")
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--temperature", sampling.temperature,
@@ -207,6 +248,7 @@ void add_sample_command(CLI::App& app, Command& chosen) {
   command->add_option(
       "--tokenizer", arguments->tokenizer,
       "\"bytes\" or a tokenizer path, as in `trireme data text`, instead of the checkpoint's tokenizer");
+  add_picture_options(*command, arguments->pictures);
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment& launch) { return run_sample(*arguments, launch); };
   });

@@ -1,66 +1,157 @@
 #include "launcher/data/diffusion_data.h"
 
+#include <utility>
+
+#include "launcher/data/image_data.h"
 #include "runtime/base/error.h"
-#include "runtime/data/synthetic_noise.h"
+#include "runtime/diffusion/latent_dataset.h"
+#include "runtime/diffusion/noised_samples.h"
+#include "runtime/diffusion/synthetic_latents.h"
 
 namespace trireme {
 namespace {
 
-constexpr std::int64_t kSyntheticNoiseSamples = 1024;  // per pass
-
-SyntheticNoise::Options noise_options(const JobConfig& config) {
-  const ModelSection& model = config.model;
-  return {.num_samples = kSyntheticNoiseSamples,
-          .size = config.data.image_size,
-          .channels = model.channels,
-          .condition_vectors = model.condition_width > 0 ? model.seq_len : 0,
-          .condition_width = model.condition_width,
-          .num_classes = model.classes,
-          .seed = static_cast<std::uint64_t>(config.train.seed)};
+Shape picture_shape(const JobConfig& config) {
+  return {config.data.image_size, config.data.image_size, config.model.channels};
 }
 
-std::shared_ptr<const Dataset> open_noise(const JobConfig& config) {
-  if (config.data.kind != DataKind::kSynthetic) {
-    throw Error(ErrorCode::kUnsupported, "data.kind = \"{}\" is not read for {} yet: set it to \"synthetic\"",
-                to_word(config.data.kind), config.model.name);
+Shape condition_shape(const ModelSection& model) {
+  return model.condition_width > 0 ? Shape{model.seq_len, model.condition_width} : Shape{};
+}
+
+/// The classes of the data. With dropout the last row of the network's table stands for "no class".
+std::int64_t data_classes(const JobConfig& config) {
+  const std::int64_t rows = config.model.classes;
+  return rows > 0 && config.diffusion.class_dropout > 0 ? rows - 1 : rows;
+}
+
+void check_diffusion(const JobConfig& config) {
+  const ModelSection& model = config.model;
+  TRIREME_CHECK(
+      config.diffusion.class_dropout == 0 || model.classes > 1 || model.condition_width > 0,
+      "diffusion.class_dropout = {} needs model.classes or model.condition_width: model.classes is the "
+      "number of the data's classes and one more, which stands for \"no class\"",
+      config.diffusion.class_dropout);
+  if (config.data.kind != DataKind::kImages) return;
+  TRIREME_CHECK(model.channels == 3, "data.kind = \"images\" has 3 channels, and model.channels = {}",
+                model.channels);
+  TRIREME_CHECK(model.condition_width == 0,
+                "data.kind = \"images\" has no condition, and model.condition_width = {}: write latents with "
+                "a condition (examples/latents.py) and set data.kind = \"latents\"",
+                model.condition_width);
+}
+
+std::shared_ptr<const Dataset> with_noise(const JobConfig& config, std::shared_ptr<const Dataset> samples,
+                                          std::vector<float> null_condition = {}) {
+  if (samples == nullptr) return nullptr;
+  NoisedSamples::Options options;
+  options.samples = std::move(samples);
+  options.schedule = noise_schedule_of(config.diffusion);
+  options.target = config.diffusion.prediction;
+  options.min_snr_gamma = config.diffusion.min_snr_gamma;
+  options.classes = config.model.classes;
+  options.class_dropout = config.diffusion.class_dropout;
+  options.null_condition = std::move(null_condition);
+  options.seed = static_cast<std::uint64_t>(config.train.seed);
+  return std::make_shared<NoisedSamples>(std::move(options));
+}
+
+std::shared_ptr<const Dataset> synthetic_noise(const JobConfig& config) {
+  SyntheticLatents::Options options;
+  options.latent = picture_shape(config);
+  options.condition = condition_shape(config.model);
+  options.classes = data_classes(config);
+  options.seed = static_cast<std::uint64_t>(config.train.seed);
+  return with_noise(config, std::make_shared<SyntheticLatents>(options));
+}
+
+std::shared_ptr<const Dataset> open_latents(const JobConfig& config, const char* key, const std::string& path,
+                                            bool read_whole, std::optional<DataFingerprint>& fingerprint) {
+  try {
+    const auto latents =
+        std::make_shared<LatentDataset>(path,
+                                        LatentDataset::Shapes{.latent = picture_shape(config),
+                                                              .condition = condition_shape(config.model),
+                                                              .classes = data_classes(config)},
+                                        static_cast<std::uint64_t>(config.train.seed));
+    if (read_whole) fingerprint = latents->fingerprint();
+    return with_noise(config, latents, latents->null_condition());
+  } catch (const Error& error) {
+    throw error.saying(fmt::format("{}: {}", key, error.what()));
   }
-  return std::make_shared<SyntheticNoise>(noise_options(config));
 }
 
-JobData open_noise_data(const JobConfig& config, bool) {
-  const auto data = open_noise(config);
-  return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
+/// The job with pictures in [-1, 1].
+JobConfig in_unit_range(JobConfig config) {
+  config.data.mean = {0.5, 0.5, 0.5};
+  config.data.stddev = {0.5, 0.5, 0.5};
+  return config;
 }
 
-JobData open_noise_eval_data(const JobConfig& config, bool) {
-  return {.eval = open_noise(config)};
+JobData open_noised_eval(const JobConfig& config, bool read_whole) {
+  check_diffusion(config);
+  if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_noise(config)};
+  JobData data;
+  if (config.data.kind == DataKind::kLatents) {
+    data.eval = open_latents(config, "data.eval", config.data.eval, read_whole, data.eval_fingerprint);
+    return data;
+  }
+  data = kImageData.open_eval(in_unit_range(config), read_whole);
+  data.eval = with_noise(config, data.eval);
+  return data;
 }
 
-SampleSpec noise_sample_spec(const JobConfig& config) {
-  const ModelSection& model = config.model;
+JobData open_noised(const JobConfig& config, bool read_whole) {
+  check_diffusion(config);
+  if (config.data.kind == DataKind::kImages) {
+    JobData data = kImageData.open(in_unit_range(config), read_whole);
+    data.train = with_noise(config, data.train);
+    data.eval = with_noise(config, data.eval);
+    return data;
+  }
+  JobData data;
+  if (!config.data.eval.empty()) data = open_noised_eval(config, read_whole);
+  data.train =
+      config.data.kind == DataKind::kSynthetic
+          ? synthetic_noise(config)
+          : open_latents(config, "data.train", config.data.train, read_whole, data.train_fingerprint);
+  return data;
+}
+
+SampleSpec noised_sample_spec(const JobConfig& config) {
   SampleSpec spec;
-  spec.input = {config.data.image_size, config.data.image_size, model.channels};
+  spec.input = picture_shape(config);
   spec.input_dtype = DType::kFloat32;
   spec.target = spec.input;
   spec.target_dtype = DType::kFloat32;
+  spec.target_weights = true;
   spec.timesteps = true;
-  if (model.condition_width > 0) spec.condition = {model.seq_len, model.condition_width};
-  spec.classes = model.classes > 0;
+  spec.condition = condition_shape(config.model);
+  spec.classes = config.model.classes > 0;
   return spec;
 }
 
 }  // namespace
 
-const DataModule kDiffusionData{.kind = DataKind::kImages,
-                                .source = "a folder of images",
-                                .throughput_unit = "samples",
-                                .sample_spec = noise_sample_spec,
-                                .describe_sample =
-                                    [](const JobConfig& config) {
-                                      return fmt::format("{0} x {0} x {1}", config.data.image_size,
-                                                         config.model.channels);
-                                    },
-                                .open = open_noise_data,
-                                .open_eval = open_noise_eval_data};
+NoiseSchedule::Options noise_schedule_of(const DiffusionSection& diffusion) {
+  return {.kind = diffusion.schedule, .betas = diffusion.betas};
+}
+
+const DataModule kDiffusionData{
+    .kind = DataKind::kImages,
+    .source =
+        "a folder with class folders of images or with CIFAR's files, or shards of latents with data.kind "
+        "= \"latents\"",
+    .throughput_unit = "samples",
+    .max_auto_workers = 16,
+    .in_order_of_classes = true,
+    .other_kind = DataKind::kLatents,
+    .sample_spec = noised_sample_spec,
+    .describe_sample =
+        [](const JobConfig& config) {
+          return fmt::format("{0} x {0} x {1}", config.data.image_size, config.model.channels);
+        },
+    .open = open_noised,
+    .open_eval = open_noised_eval};
 
 }  // namespace trireme

@@ -1,10 +1,14 @@
-// Data for jobs that denoise: noised samples, their timesteps, and what the network predicts.
+// Data of families that denoise: pictures or latents with noise, their timesteps, and the network's targets.
 #pragma once
 
 #include "launcher/data/data_module.h"
+#include "runtime/diffusion/noise_schedule.h"
 
 namespace trireme {
 
 extern const DataModule kDiffusionData;
+
+/// The options of [diffusion].
+NoiseSchedule::Options noise_schedule_of(const DiffusionSection& diffusion);
 
 }  // namespace trireme

@@ -124,7 +124,10 @@ bool may_lack_classes(const JobConfig& config) {
 void check_classes(const JobConfig& config, const JobData& data) {
   check_same_classes(classes_of_training(config, data), classes_of_evaluation(config, data),
                      "Both must have the same class folders: add, rename or remove some");
+  if (config.model.classes == 0) return;  // a network that denoises reads no labels
   const auto classes_for = [&](const ImageSource& images) {
+    // With class dropout the last class of the model stands for "no class".
+    if (config.diffusion.class_dropout > 0) return config.model.classes - 1;
     const auto named = static_cast<std::int64_t>(images.class_names().size());
     return may_lack_classes(config) && named > 0 ? std::min(named, config.model.classes)
                                                  : config.model.classes;

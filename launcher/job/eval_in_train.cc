@@ -7,6 +7,7 @@
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
 #include "runtime/data/shared_files.h"
+#include "runtime/diffusion/latent_dataset.h"
 
 namespace trireme {
 namespace {
@@ -18,6 +19,9 @@ constexpr std::int64_t kFewCopies = 100;
 std::optional<SharedFiles> shared_files(const JobConfig& config, const JobData& data) {
   if (data.train_images != nullptr && data.eval_images != nullptr) {
     return find_shared_files(*data.train_images, *data.eval_images);
+  }
+  if (config.data.kind == DataKind::kLatents) {
+    return find_shared_files(latent_shards(config.data.train), latent_shards(config.data.eval));
   }
   return find_shared_files(token_files(config.data.train, TokenPart::kTrain),
                            token_files(config.data.eval, TokenPart::kEval));

@@ -28,11 +28,15 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
       .add("flip", &D::flip, any(), "Mirror half of the training samples.")
       .add("mean", &D::mean, each_within(-1e6, 1e6),
            "Subtracted from red, green and blue values in [0, 1]. Default: ImageNet's.")
+      .only(for_image_classifiers())
       .add("std", &D::stddev, each_within(0, 1e6), "Divides the values after `mean` is subtracted.")
+      .only(for_image_classifiers())
       .add("mixup", &D::mixup, from_to_below(0, 1000),
            "MixUp: alpha of the Beta distribution of the mixing proportions. 0: off.")
+      .only(for_image_classifiers())
       .add("mosaic", &D::mosaic, from_to(0, 1),
            "Mosaic: probability that a training sample is composed of four images. 0: off.")
+      .only(for_image_classifiers())
       .add_bytes(
           "cache", &D::cache, at_least(0),
           "Memory in bytes in which a rank caches decoded images; useful if the set fits. Reserved before "
@@ -42,6 +46,29 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
            "logs its name and counts it; in training the next good image replaces it.")
       .add("max_pixels", &D::max_pixels, count_from(1),
            "Images whose header states more pixels count as bad; no memory is allocated for them.");
+}
+
+void add_diffusion_keys(std::vector<ConfigKey>& keys) {
+  using D = DiffusionSection;
+  SectionKeys<D>(keys, "diffusion", &JobConfig::diffusion, {for_diffusion_models()})
+      .add("schedule", &D::schedule,
+           "Betas of the 1000 timesteps. `linear`: in equal steps (DDPM). `scaled_linear`: the square roots "
+           "in "
+           "equal steps (Stable Diffusion). `cosine`: from a squared cosine; `betas` has no effect.")
+      .add("betas", &D::betas, from_to_below(0, 1),
+           "First and last beta. 0: 0.0001 and 0.02 for `linear`, 0.00085 and 0.012 for `scaled_linear`.")
+      .add(
+          "prediction", &D::prediction,
+          "What the network predicts. `epsilon`: the noise. `x0`: the clean picture. `v`: signal times noise "
+          "minus noise level times picture (Salimans and Ho 2022).")
+      .add("min_snr_gamma", &D::min_snr_gamma, at_least(0),
+           "Weights of the timesteps in the training loss (min-SNR, Hang et al. 2023); 5 is usual. 0: all "
+           "timesteps have the weight 1, as in every evaluation.")
+      .add("class_dropout", &D::class_dropout, from_to_below(0, 1),
+           "Probability that a training sample loses its class or its condition, so that samples can be made "
+           "with guidance; 0.1 is usual. The lost class is the last one of `model.classes`, which then has "
+           "one "
+           "more than the data. The lost condition is `null_condition` of the shards, or zeros.");
 }
 
 }  // namespace
@@ -54,7 +81,8 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
           "`tokens`: shards written by `trireme data text`, for GPTs, Llamas, BERTs and LSTMs. `documents`: "
           "separate texts, written by `trireme data documents`, for BERTs. `chat`: conversations with marked "
           "targets, written by `trireme data chat`, for GPTs and Llamas. `images`: labelled images, for "
-          "ResNets, ViTs and CCTs. `synthetic`: random tokens or images, to measure speed.")
+          "ResNets, ViTs, CCTs and UNets. `latents`: shards written by examples/latents.py, for UNets. "
+          "`synthetic`: random tokens or images, to measure speed.")
       .add("train", &D::train, any(),
            "Tokens: a `.bin` shard, a folder of shards, a pattern such as `shards/fineweb_train_*.bin`, or a "
            "folder written by `trireme data text` (its train.bin). Images: a folder of class folders with "
@@ -89,6 +117,7 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
            "`documents`: id that precedes each document, at which the class is read; 101 in BERT's "
            "vocabulary. 0: the id of `mask_token`.");
   add_image_keys(keys);
+  add_diffusion_keys(keys);
 }
 
 }  // namespace trireme

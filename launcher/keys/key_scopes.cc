@@ -45,6 +45,18 @@ KeyScope for_image_models() {
       [](const ModelFamily& family, std::string_view) { return family.data.kind == DataKind::kImages; }, "");
 }
 
+KeyScope for_image_classifiers() {
+  return for_families(
+      [](const ModelFamily& family, std::string_view) {
+        return family.data.kind == DataKind::kImages && !family.makes_pictures;
+      },
+      "");
+}
+
+KeyScope for_diffusion_models() {
+  return for_families([](const ModelFamily& family, std::string_view) { return family.makes_pictures; }, "");
+}
+
 KeyScope for_masked_models() {
   return for_families([](const ModelFamily& family, std::string_view) { return family.data.masks_tokens; },
                       "");

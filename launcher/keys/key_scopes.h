@@ -14,6 +14,9 @@ namespace trireme {
 /// Model families that have this key of [model].
 KeyScope for_families_with(std::string_view key);
 KeyScope for_image_models();
+KeyScope for_image_classifiers();
+/// Model families that denoise.
+KeyScope for_diffusion_models();
 /// Model families that are trained on masked tokens.
 KeyScope for_masked_models();
 /// Model families that are trained on separate texts.

@@ -15,7 +15,7 @@ namespace trireme {
 
 // The sections that are defined in other files.
 void add_model_keys(std::vector<ConfigKey>& keys);
-void add_data_keys(std::vector<ConfigKey>& keys);
+void add_data_keys(std::vector<ConfigKey>& keys);  // and [diffusion]
 void add_output_keys(std::vector<ConfigKey>& keys);
 
 template <class T>

@@ -7,7 +7,8 @@
 //    "checkpoint":0.0},"flops_per_s":2.1e12,"mfu":0.61,
 //    "slowest_rank":1,"slowest_excess_ms":0.7,"rank_step_ms":[70.1,70.8]}
 //   {"step":100,"eval_loss":4.2}                             for images also "eval_top1", "eval_top5" (with
-//   at least six classes), and with train.ema "eval_weights":"ema"
+//   at least six classes), for diffusion "eval_noise_bands":[0.5,...], and with train.ema
+//   "eval_weights":"ema"
 //
 // phase_s is rank 0's (phase_seconds.h); its checkpoint is the save since the previous line. rank_step_ms are
 // the busy times of the ranks, without waiting for others. The last three keys exist only with several ranks.

@@ -120,6 +120,9 @@ void TensorBoardFile::write_eval(std::int64_t step, const EvalMetrics& metrics, 
   std::vector<std::string> values = {scalar_value("eval/loss", metrics.loss)};
   if (metrics.top1) values.push_back(scalar_value("eval/top1", *metrics.top1));
   if (metrics.top5) values.push_back(scalar_value("eval/top5", *metrics.top5));
+  for (std::size_t band = 0; band < metrics.noise_bands.size(); ++band) {
+    values.push_back(scalar_value(fmt::format("eval/noise_band_{}", band), metrics.noise_bands[band]));
+  }
   write_values(step, values, now_s);
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "launcher/families/model_family.h"
+#include "launcher/train/noise_bands.h"
 #include "launcher/train/top_k.h"
 #include "runtime/base/error.h"
 #include "runtime/data/prefetch.h"
@@ -31,7 +32,8 @@ std::vector<BatchRequest> requests_of(const BatchLayout& batch, int data_rank) {
 EvaluationOptions evaluation_of(const JobConfig& config, std::shared_ptr<const Dataset> data) {
   const TrainSection& train = config.train;
   EvaluationOptions evaluation{.num_samples = data->num_samples(),
-                               .counts_top_k = counts_classes(config.model)};
+                               .counts_top_k = counts_classes(config.model),
+                               .by_noise_band = family_of(config.model).makes_pictures};
   if (train.eval_batches > 0) {
     evaluation.num_samples = std::min(evaluation.num_samples, train.eval_batches * train.global_batch);
   }
@@ -78,11 +80,24 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
       if (options.predictions != nullptr) options.predictions->add(on_host, first * sample_targets);
     };
   }
+  NoiseBands bands(options.by_noise_band ? options.num_samples : 0);
+  if (options.by_noise_band) {
+    observe = [&, seen = std::size_t{0}](const Tensor& prediction, const Batch& batch) mutable {
+      const std::int64_t first = requests.at(seen++).first;
+      if (counts) bands.add(engine.context(), prediction, batch, first);
+    };
+  }
   const std::int64_t num_targets = options.dataset->num_sequential_targets(0, options.num_samples);
   EvalMetrics metrics{
       .loss = engine.evaluate(source, options.num_samples, num_targets, observe, options.weights),
       .of_averages = options.weights == Weights::kAverages};
   metrics.num_samples = options.num_samples;
+  if (options.by_noise_band) {
+    bands.gather(engine.communicator());
+    metrics.noise_bands = bands.means();
+    metrics.num_samples = bands.num_samples();
+    metrics.loss *= static_cast<double>(num_targets) / static_cast<double>(bands.num_samples());
+  }
   if (!options.counts_top_k) return metrics;
   const TopK all = TopK::sum(engine.communicator().all_gather_value(mine));
   TRIREME_CHECK(all.num_targets > 0, "none of the {} samples to evaluate could be read", options.num_samples);

@@ -16,6 +16,7 @@ struct EvaluationOptions {
   int workers = 1;               // reader threads
   Weights weights = Weights::kParameters;
   bool counts_top_k = false;                // over the classes, or over the next tokens
+  bool by_noise_band = false;               // instead: the mean loss of each tenth of the timesteps
   ClassPredictions* predictions = nullptr;  // records this rank's predictions; needs counts_top_k
 };
 

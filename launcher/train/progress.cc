@@ -59,6 +59,9 @@ std::string describe_eval(const EvalMetrics& metrics) {
   std::string text = fmt::format("loss {:.4f}", metrics.loss);
   if (metrics.top1) text += fmt::format("  top-1 {:.2f} %", 100 * *metrics.top1);
   if (metrics.top5) text += fmt::format("  top-5 {:.2f} %", 100 * *metrics.top5);
+  if (!metrics.noise_bands.empty()) {
+    text += fmt::format("  by tenth of the noise {:.4f}", fmt::join(metrics.noise_bands, " "));
+  }
   if (metrics.of_averages) text += " (ema)";
   return text;
 }

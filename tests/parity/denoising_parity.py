@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Compares every step of the samplers with diffusers' schedulers, from the same noise and with the same toy network.
+
+    denoising_parity.py --trace PATH/denoising_trace
+
+Needs torch and diffusers; exit code 77 without them. Exit code 1 if a state differs by more than 1e-4 of its largest
+number, or if timesteps differ.
+"""
+
+import argparse
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+LIMIT = 1e-4
+STEPS = {"ddpm": (25, 1000), "ddim": (10, 50), "dpm-solver++": (8, 20, 50)}
+BETAS = {"linear": (1e-4, 0.02), "scaled_linear": (0.00085, 0.012), "squaredcos_cap_v2": (1e-4, 0.02)}
+
+
+def scheduler_of(method, schedule, prediction, clips):
+    import diffusers
+    first, last = BETAS[schedule]
+    common = dict(beta_schedule=schedule, beta_start=first, beta_end=last, prediction_type=prediction)
+    if method == "ddpm":
+        return diffusers.DDPMScheduler(clip_sample=clips, **common)
+    if method == "ddim":
+        return diffusers.DDIMScheduler(clip_sample=clips, **common)
+    return diffusers.DPMSolverMultistepScheduler(**common)
+
+
+def theirs(scheduler, steps, start, noises, torch):
+    """(timestep, state) after each step, with the noise that the trace gets."""
+    scheduler.set_timesteps(steps)
+    x, states = start.clone(), []
+    for step, t in enumerate(scheduler.timesteps):
+        prediction = 0.5 * torch.tanh(x) + 0.1 * torch.sin(0.01 * t.float())
+        if type(scheduler).__name__ == "DDPMScheduler":
+            import diffusers.schedulers.scheduling_ddpm as module
+            module.randn_tensor = lambda shape, step=step, **_: noises[step].reshape(shape)
+        x = scheduler.step(prediction, t, x).prev_sample
+        states.append((int(t), x.clone()))
+    return states
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trace", required=True, help="the program denoising_trace")
+    args = parser.parse_args()
+    try:
+        import diffusers  # noqa: F401
+        import torch
+    except ImportError as error:
+        print(f"skipped: {error}; set TRIREME_TORCH_PYTHON to an interpreter with torch and diffusers")
+        return 77
+    torch.manual_seed(1)
+    failures = 0
+    with tempfile.TemporaryDirectory(prefix="trireme-parity-") as folder:
+        out = pathlib.Path(folder) / "states"
+        for method, all_steps in STEPS.items():
+            for steps in all_steps:
+                for schedule in BETAS:
+                    for prediction in ("epsilon", "v_prediction", "sample"):
+                        clips = schedule == "linear"
+                        if method == "dpm-solver++" and schedule == "squaredcos_cap_v2":
+                            continue  # diffusers takes other timesteps there, cut off at lambda_min_clipped
+                        start, noises = torch.randn(1, 3, 4, 4), torch.randn(steps, 1, 3, 4, 4)
+                        lines = [" ".join(repr(v) for v in t.flatten().tolist()) for t in (start, *noises)]
+                        subprocess.run([args.trace, out, method, schedule, prediction, str(steps), str(int(clips))],
+                                       input="\n".join(lines) + "\n", text=True, check=True)
+                        ours = [line.split() for line in out.read_text().splitlines()]
+                        expected = theirs(scheduler_of(method, schedule, prediction, clips), steps, start, noises, torch)
+                        worst = 0.0
+                        same_times = [int(line[0]) for line in ours] == [t for t, _ in expected]
+                        for line, (_, state) in zip(ours, expected):
+                            mine = torch.tensor([float(v) for v in line[1:]])
+                            scale = max(1.0, float(state.abs().max()))
+                            worst = max(worst, float((mine - state.flatten()).abs().max()) / scale)
+                        good = same_times and worst <= LIMIT
+                        failures += not good
+                        print(f"{'ok' if good else 'FAILED'}: {method}, {steps} steps, {schedule}, {prediction}: "
+                              f"{worst:.2e}{'' if same_times else ', other timesteps'}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
