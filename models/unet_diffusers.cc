@@ -10,8 +10,6 @@
 namespace trireme {
 namespace {
 
-constexpr std::string_view kDiffusersVersion = "0.42.1";  // compared by tests/parity
-
 constexpr std::string_view kNoEffect[] = {"_diffusers_version", "_name_or_path", "sample_size"};
 constexpr std::string_view kOfTraining[] = {"dropout"};
 constexpr std::string_view kOfOtherEmbeddings[] = {"addition_embed_type_num_heads", "addition_time_embed_dim",

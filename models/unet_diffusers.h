@@ -7,6 +7,7 @@
 
 namespace trireme {
 
+inline constexpr const char* kDiffusersVersion = "0.42.1";  // compared by tests/parity
 // _class_name of config.json.
 inline constexpr const char* kUnet2dClass = "UNet2DModel";
 inline constexpr const char* kUnet2dConditionClass = "UNet2DConditionModel";

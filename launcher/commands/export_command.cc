@@ -1,4 +1,5 @@
-// trireme export CHECKPOINT --out FILE, or --format hf [--adapters] --out FOLDER; with --force onto others
+// trireme export CHECKPOINT --out FILE, or --format hf [--adapters] or diffusers --out FOLDER; with --force
+// onto others
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/families/diffusers_pipeline.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/families/model_family.h"
 #include "launcher/host/standard_output.h"
@@ -33,10 +35,11 @@
 namespace trireme {
 namespace {
 
-enum class ExportFormat { kSafetensors, kHf };
+enum class ExportFormat { kSafetensors, kHf, kDiffusers };
 
 const std::map<std::string, ExportFormat> kFormats{{"safetensors", ExportFormat::kSafetensors},
-                                                   {"hf", ExportFormat::kHf}};
+                                                   {"hf", ExportFormat::kHf},
+                                                   {"diffusers", ExportFormat::kDiffusers}};
 const std::map<std::string, DType> kDTypes{
     {"fp32", DType::kFloat32}, {"fp16", DType::kFloat16}, {"bf16", DType::kBFloat16}};
 
@@ -163,21 +166,43 @@ void check_not_there(const ExportArguments& arguments, ExportFormat format) {
 
 /// --force replaces other files, but never the files of a checkpoint.
 void check_no_checkpoint(const std::filesystem::path& out, ExportFormat format) {
-  const auto folder = format == ExportFormat::kHf ? out : std::filesystem::absolute(out).parent_path();
+  const auto folder =
+      format == ExportFormat::kSafetensors ? std::filesystem::absolute(out).parent_path() : out;
   std::error_code error;
   TRIREME_CHECK(
       !std::filesystem::exists(out, error) || !std::filesystem::exists(folder / Manifest::kFileName, error),
       "--out {} belongs to a checkpoint, which would be damaged: choose another place", out.string());
 }
 
+/// Each library has its own families.
+void check_format(const ModelSection& model, ExportFormat format) {
+  const HfFormat* hf = family_of(model).hf;
+  if (hf == nullptr || format == ExportFormat::kSafetensors) return;  // hf_model_of() names the families
+  const bool is_diffusers = hf->library == HfLibrary::kDiffusers;
+  TRIREME_CHECK(is_diffusers == (format == ExportFormat::kDiffusers),
+                "a {} is a network of {}: use --format {}", model.name,
+                is_diffusers ? "diffusers" : "transformers", is_diffusers ? "diffusers" : "hf");
+}
+
+/// The network in unet/, then the files of the pipeline.
+void write_pipeline(const MergedModel& merged, const JobConfig& config, const ExportArguments& arguments) {
+  const std::filesystem::path out = arguments.out;
+  std::filesystem::create_directories(out);
+  write_hf_folder(merged, hf_model_of(config.model), kDTypes.at(arguments.dtype),
+                  {out / kDiffusersNetwork, on_existing(arguments)});
+  write_pipeline_files(config, out);
+}
+
 void check_out(const ExportArguments& arguments, ExportFormat format) {
   TRIREME_CHECK(!arguments.out.empty(), "--out is empty");
+  TRIREME_CHECK(format == ExportFormat::kHf || !arguments.adapters,
+                "--adapters writes a folder of Hugging Face's PEFT: add --format hf");
   if (format == ExportFormat::kSafetensors) {
-    TRIREME_CHECK(!arguments.adapters, "--adapters writes a folder of Hugging Face's PEFT: add --format hf");
     TRIREME_CHECK(!std::filesystem::is_directory(arguments.out), "--out \"{}\" is not the name of a file",
                   arguments.out);
     TRIREME_CHECK(arguments.dtype == "fp32",
-                  "--dtype {} is for --format hf: the names of this project go with fp32", arguments.dtype);
+                  "--dtype {} is for --format hf and diffusers: the names of this project go with fp32",
+                  arguments.dtype);
   }
   check_no_checkpoint(arguments.out, format);
   check_not_there(arguments, format);
@@ -195,9 +220,11 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
                 checkpoint.folder.string());
   ModelSection section;  // of what needs it
   RunState state;
-  if (is_adapted || format == ExportFormat::kHf) {
+  if (is_adapted || format != ExportFormat::kSafetensors) {
     state = read_run_state(checkpoint);
-    section = resolve(state.config).model;
+    state.config = resolve(state.config);
+    section = state.config.model;
+    check_format(section, format);
   }
   const SavedAdapters adapters =
       is_adapted ? saved_adapters(section, *build_blocks(section)) : SavedAdapters{};
@@ -212,6 +239,8 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
     write_hf_folder(merged, hf, kDTypes.at(arguments.dtype), {arguments.out, on_existing(arguments)},
                     [&, lines = share_lines()](double done) { lines("writing " + arguments.out, done); });
     write_beside_model(checkpoint, state, section, arguments.out);
+  } else if (format == ExportFormat::kDiffusers) {
+    write_pipeline(merged, state.config, arguments);
   } else {
     write_model(merged, checkpoint, arguments.out);
   }
@@ -233,16 +262,19 @@ void add_export_command(CLI::App& app, Command& chosen) {
                    "A checkpoint, or the output folder of a run (its newest checkpoint)")
       ->required();
   command
-      ->add_option(
-          "--out", arguments->out,
-          "File to write; a file that this command wrote is replaced. With --format hf: folder to create")
+      ->add_option("--out", arguments->out,
+                   "File to write; a file that this command wrote is replaced. With --format hf or "
+                   "diffusers: folder to "
+                   "create")
       ->required();
   command
       ->add_option("--format", arguments->format,
                    "safetensors: one file with the names of Trireme (default); hf: config.json and "
-                   "model.safetensors, for from_pretrained() of Hugging Face's transformers")
+                   "model.safetensors, for from_pretrained() of Hugging Face's transformers; diffusers: a "
+                   "pipeline for from_pretrained() of diffusers")
       ->check(CLI::IsMember(kFormats));
-  command->add_option("--dtype", arguments->dtype, "With --format hf: fp32 (default), fp16 or bf16")
+  command
+      ->add_option("--dtype", arguments->dtype, "With --format hf or diffusers: fp32 (default), fp16 or bf16")
       ->check(CLI::IsMember(kDTypes));
   command->add_flag("--adapters", arguments->adapters,
                     "With --format hf: write only the low-rank adapters of train.lora, as a folder for PEFT; "

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "launcher/families/diffusers_pipeline.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/keys/config_keys.h"
 #include "launcher/keys/config_value.h"
@@ -244,7 +245,9 @@ void take_shape(Reading& reading) {
                 "model.from = \"{}\" and model.size = \"{}\" both define the shape", from, config.model.size);
   JobConfig shape;
   std::vector<std::string> notes;
-  shape.model = model_of_hf_folder(*hf_folder_in(from), &notes);  // checked by the key's rule
+    const std::string folder = *hf_folder_in(from);  // checked by the key's rule
+    shape.model = model_of_hf_folder(folder, &notes);
+    if (const auto diffusion = scheduler_of_pipeline(folder)) shape.diffusion = *diffusion;
   if (config.model.init_from.empty())
     std::ranges::for_each(notes, log_warning);  // otherwise the run's log prints them
   TRIREME_CHECK(!reading.given.contains("model.name") || config.model.name == shape.model.name,
@@ -252,7 +255,8 @@ void take_shape(Reading& reading) {
                 config.model.name);
   const JobConfig defaults;
   for (const ConfigKey& key : config_keys()) {
-    if (key.section != "model" || key.get(config) != key.get(defaults)) continue;
+    const bool is_imported = key.section == "model" || key.section == "diffusion";
+    if (!is_imported || key.get(config) != key.get(defaults)) continue;
     // A key that has its default value counts as not given, except model.task, whose default is a choice.
     if (key.name != "task" || !reading.given.contains(key.full_name())) key.set(config, key.get(shape));
   }

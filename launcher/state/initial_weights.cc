@@ -27,13 +27,14 @@ namespace {
 std::vector<std::string> check_same_model(const ModelSection& model, const std::filesystem::path& folder) {
   std::vector<std::string> notes;
   ModelSection theirs = model_of_hf_folder(folder, &notes);
-  const std::string path = (folder / kHfConfigFile).string();
+  const std::string path = (hf_network_folder(folder) / kHfConfigFile).string();
   TRIREME_CHECK(theirs.name == model.name, "{} is of model.name = \"{}\", not \"{}\"", path, theirs.name,
                 model.name);
   theirs.seq_len = model.seq_len;  // a training setting, unless a tensor has that size
   theirs.dropout = model.dropout;  // a training setting
   theirs.task = model.task;        // affects only the head
   theirs.classes = model.classes;
+  if (family_of(model).makes_pictures) theirs.image_size = model.image_size;  // a training setting
   const HfFormat& format = *family_of(model).hf;
   const nlohmann::ordered_json there = format.config(theirs), here = format.config(model);
   for (const auto& [key, value] : here.items()) {

@@ -1,5 +1,6 @@
 #include "launcher/train/trained_model.h"
 
+#include "launcher/families/diffusers_pipeline.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/families/model_family.h"
 #include "launcher/state/initial_weights.h"
@@ -26,6 +27,7 @@ TrainedModel open_transformers(const fs::path& folder) {
   config.data.train =
       folder.string();  // every job names its training data, and these commands do not read it
   config.data.kind = family_of(config.model).data.kind;
+  if (const auto diffusion = scheduler_of_pipeline(folder)) config.diffusion = *diffusion;
   for (const std::string& note : notes) log_info(note);
   const fs::path preprocessor = folder / kHfPreprocessorFile;
   std::error_code error;
@@ -55,10 +57,10 @@ std::unique_ptr<Tokenizer> TrainedModel::tokenizer() const {
 }
 
 TrainedModel open_trained_model(const std::string& place, bool averages) {
-  std::error_code error;
   const fs::path folder = hf_folder_in(place).value_or(place);
-  if (!holds_checkpoint(folder) && fs::exists(folder / kHfConfigFile, error)) {
-    TRIREME_CHECK(!averages, "--ema: {} is a folder of transformers, which has no averages", folder.string());
+  if (!holds_checkpoint(folder) && is_hf_folder(folder)) {
+    TRIREME_CHECK(!averages, "--ema: {} is a folder of Hugging Face's format, which has no averages",
+                  folder.string());
     return open_transformers(folder);
   }
   // GCC 12 destroys members twice where an initializer within the braces of an aggregate throws.

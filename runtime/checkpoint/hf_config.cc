@@ -13,15 +13,16 @@
 
 namespace trireme {
 
-HfConfig::HfConfig(const std::filesystem::path& place) {
-  const std::filesystem::path folder = hf_network_folder(place);
-  path_ = folder / kHfConfigFile;
+HfConfig::HfConfig(const std::filesystem::path& folder)
+    : HfConfig(hf_network_folder(folder), kHfConfigFile) {}
+
+HfConfig::HfConfig(const std::filesystem::path& folder, const std::string& name) : path_(folder / name) {
   std::error_code error;
   TRIREME_CHECK(std::filesystem::is_directory(folder, error), "there is no folder {}", folder.string());
   TRIREME_CHECK(std::filesystem::exists(path_, error),
                 "{} has no {}: it is no folder that transformers or diffusers saved, or `trireme export`",
-                folder.string(), kHfConfigFile);
-  check_is_within({.folder = folder, .name = kHfConfigFile, .what = "configuration"});
+                folder.string(), name);
+  check_is_within({.folder = folder, .name = name, .what = "configuration"});
   values_ = read_json_file(path_, "configuration");
   TRIREME_CHECK(values_.is_object(), "configuration {} is no JSON object", path_.string());
 }

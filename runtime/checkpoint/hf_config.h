@@ -22,6 +22,8 @@ class HfConfig {
   /// Reads the config.json of hf_network_folder(`folder`). Throws Error(kInvalidInput) if it is missing or
   /// not a JSON object.
   explicit HfConfig(const std::filesystem::path& folder);
+  /// Reads the file `name` of `folder`, such as the settings of a scheduler.
+  HfConfig(const std::filesystem::path& folder, const std::string& name);
 
   const std::filesystem::path& path() const { return path_; }
   /// model_type, or _class_name in files of diffusers.
