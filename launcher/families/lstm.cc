@@ -75,9 +75,13 @@ std::string describe(const JobConfig& config) {
                      model.hidden, model.embedding_size, model.vocab, model.seq_len);
 }
 
-/// One tensor of torch.nn.LSTM that shows the settings of the module.
-void check_torch_tensor(const ModelSection& model, const std::string& place, const SafetensorsTensor& tensor,
-                        const std::string& name) {
+/// "weight_hh_l0" of "rnn.weight_hh_l0".
+std::string last_part(const std::string& name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+/// A name of torch.nn.LSTM that shows the settings of the module.
+void check_torch_name(const std::string& place, const SafetensorsTensor& tensor, const std::string& name) {
   TRIREME_CHECK(!name.ends_with("_reverse"),
                 "{}: tensor '{}' is of a bidirectional LSTM (bidirectional=True), and this model has one "
                 "direction: use weights of nn.LSTM with bidirectional=False",
@@ -86,6 +90,10 @@ void check_torch_tensor(const ModelSection& model, const std::string& place, con
                 "{}: tensor '{}' is of an LSTM with projections (proj_size), which this build does not have: "
                 "use weights of nn.LSTM with proj_size=0",
                 place, tensor.name);
+}
+
+void check_torch_shape(const ModelSection& model, const std::string& place, const SafetensorsTensor& tensor,
+                       const std::string& name) {
   if (!name.starts_with("weight_hh_l") || tensor.shape.size() != 2) return;
   constexpr std::uint64_t kGates = 4;
   const auto rows = static_cast<std::uint64_t>(tensor.shape[0]),
@@ -103,11 +111,15 @@ void check_weights(const ModelSection& model, const SafetensorsReader& file) {
   const std::string place = file.path().string();
   std::set<std::string> changes, names;
   std::int64_t layers = 0;
+  // Names first: projections change the shape of weight_hh, too.
   for (const SafetensorsTensor& tensor : file.tensors()) {
     const std::string name = plain_tensor_name(tensor.name, changes);
-    const std::string last = name.substr(name.rfind('.') + 1);
     names.insert(name);
-    check_torch_tensor(model, place, tensor, last);
+    check_torch_name(place, tensor, last_part(name));
+  }
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    const std::string last = last_part(plain_tensor_name(tensor.name, changes));
+    check_torch_shape(model, place, tensor, last);
     layers += last.starts_with("weight_hh_l") ? 1 : 0;
   }
   TRIREME_CHECK(layers == 0 || layers == model.layers,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the same Llama, BERT-base and ViT-B/16 with Trireme and with PyTorch on this machine's CPU, and compares.
+"""Trains the same Llama, BERT-base, ViT-B/16 and LSTMs with Trireme and with PyTorch on this machine's CPU, and compares.
 
     tests/bench/transformers_vs_pytorch.py --trireme build/release/bin/trireme --python python3 [--model llama]
 
@@ -34,6 +34,14 @@ MODELS = {
         about="ViT-B/16, 1000 classes, images of 224 x 224",
         job=dict(size="b"),
         peer=dict(layers=12, hidden=768, heads=12, image_size=224, patch=16, classes=1000), micro_batch=8),
+    "lstm-medium": dict(
+        about="LSTM: 2 layers of 650 units, 35 steps, vocabulary 10000",
+        job=dict(name="lstm", size="ptb-medium"),
+        peer=dict(model="lstm", layers=2, hidden=650, context=35, vocab=10000), micro_batch=20),
+    "lstm-large": dict(
+        about="LSTM: 2 layers of 1500 units, 35 steps, vocabulary 10000",
+        job=dict(name="lstm", size="ptb-large"),
+        peer=dict(model="lstm", layers=2, hidden=1500, context=35, vocab=10000), micro_batch=20),
 }
 
 
@@ -66,9 +74,10 @@ def ours(name, model, args, folder):
 
 
 def theirs(name, model, args, compiled):
-    words = [word for key, value in model["peer"].items() for word in ("--" + key.replace("_", "-"), str(value))]
-    command = [args.python, str(PEER), "--model", name, *words, "--micro-batch", str(model["micro_batch"]),
-               "--threads", str(args.threads), "--steps", str(args.steps), "--warmup", str(args.warmup)]
+    settings = {"model": name, **model["peer"], "micro-batch": model["micro_batch"], "threads": args.threads,
+                "steps": args.steps, "warmup": args.warmup}
+    words = [word for key, value in settings.items() for word in ("--" + key.replace("_", "-"), str(value))]
+    command = [args.python, str(PEER), *words]
     done = subprocess.run(command + ["--compile"] * compiled, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         sys.exit(f"transformers_vs_pytorch: {' '.join(command)} ended with status {done.returncode}")
@@ -103,7 +112,7 @@ def main():
     parser.add_argument("--trireme", required=True)
     parser.add_argument("--python", default="python3", help="a Python with PyTorch")
     parser.add_argument("--model", action="append", choices=MODELS, help="default: all")
-    parser.add_argument("--micro-batch", type=int, help="samples a step; default: 8")
+    parser.add_argument("--micro-batch", type=int, help="samples a step; default: 8, and 20 of an LSTM")
     for name, value in dict(rounds=3, threads=2, steps=3, warmup=1).items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--compile", action="store_true")

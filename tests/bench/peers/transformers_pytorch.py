@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The peer of transformers_vs_pytorch.py: a Llama, a BERT or a ViT, trained by PyTorch on the CPU, in its idiom.
+"""The peer of transformers_vs_pytorch.py: a Llama, BERT, ViT or LSTM, trained by PyTorch on the CPU, in its idiom.
 
     transformers_pytorch.py --model llama --layers 6 --hidden 288 --heads 6 --ffn 768 --vocab 32000 --context 256
 
@@ -146,7 +146,18 @@ class Vit(nn.Module):
         return F.cross_entropy(self.head(self.norm(self.layers(x)[:, 0])), targets)
 
 
-MODELS = {"llama": Llama, "bert": Bert, "vit": Vit}
+class Lstm(nn.Module):
+    def __init__(self, args):
+        super().__init__()
+        self.encoder = nn.Embedding(args.vocab, args.hidden)
+        self.rnn = nn.LSTM(args.hidden, args.hidden, args.layers, batch_first=True)
+        self.decoder = nn.Linear(args.hidden, args.vocab)
+
+    def forward(self, tokens, targets):
+        return F.cross_entropy(self.decoder(self.rnn(self.encoder(tokens))[0]).flatten(0, 1), targets.flatten())
+
+
+MODELS = {"llama": Llama, "bert": Bert, "vit": Vit, "lstm": Lstm}
 
 
 def parse_arguments():

@@ -141,6 +141,7 @@ TEST_F(LstmWeights, OtherModelsOfPyTorchAreRefusedByName) {
                     HasSubstr("bidirectional=False")));
   Shapes projected = torch_shapes(2, 6);
   projected["rnn.weight_hr_l0"] = {3, 6};
+  projected["rnn.weight_hh_l0"] = {24, 3};
   EXPECT_THAT(refused_weights(projected), HasSubstr("proj_size"));
   EXPECT_THAT(refused_weights(torch_shapes(2, 6), "model.tied=true"),
               HasSubstr("tensor 'decoder.weight' is a separate head, but model.tied = true"));
