@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "launcher/commands/commands.h"
+#include "launcher/commands/export_tokens.h"
 #include "launcher/families/diffusers_pipeline.h"
 #include "launcher/families/hf_exchange.h"
 #include "launcher/families/model_family.h"
@@ -110,30 +111,11 @@ std::size_t write_adapters(const SafetensorsReader& model, const SavedAdapters& 
   return count;
 }
 
-/// The tokenizer for transformers to write beside the model; null: none.
-std::unique_ptr<Tokenizer> find_tokenizer(const Checkpoint& checkpoint) {
-  if (!std::filesystem::exists(checkpoint.folder / tokenizer_file(kBpeTokenizer))) return nullptr;
-  return load_saved_tokenizer(kBpeTokenizer, checkpoint.folder);
-}
-
-/// Writes the image settings and the SentencePiece model in transformers' format. Only ViT has an image
-/// processor here.
-void write_beside_model(const Checkpoint& checkpoint, const RunState& state, const ModelSection& model,
-                        const std::filesystem::path& out) {
-  const DataRecord& data = state.data;
-  write_hf_extras(state.hf_extras, out);
-  if (data.images && family_of(model).hf->model_types.front() == "vit") {
-    write_text_file(out / kHfPreprocessorFile, hf_preprocessor_of(*data.images).dump(2) + "\n");
-  }
-  if (data.tokenizer.kind != kSentencePieceTokenizer) return;
-  const auto name = tokenizer_file(kSentencePieceTokenizer);
-  const auto tokenizer = load_saved_tokenizer(kSentencePieceTokenizer, checkpoint.folder);
-  write_text_file(out / name, tokenizer->model_text());
-  if (state.hf_extras.files.contains("tokenizer_config.json")) return;
-  print_line(fmt::format(
-      "{}: the sentencepiece model; transformers reads it with a tokenizer_config.json that names a class, "
-      "as LlamaTokenizer",
-      (out / name).string()));
+/// Writes the image settings in transformers' format. Only ViT has an image processor here.
+void write_image_settings(const DataRecord& data, const ModelSection& model,
+                          const std::filesystem::path& out) {
+  if (!data.images || family_of(model).hf->model_types.front() != "vit") return;
+  write_text_file(out / kHfPreprocessorFile, hf_preprocessor_of(*data.images).dump(2) + "\n");
 }
 
 /// False for files of other programs or commands.
@@ -228,25 +210,30 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
   }
   const SavedAdapters adapters =
       is_adapted ? saved_adapters(section, *build_blocks(section)) : SavedAdapters{};
-  const auto tokenizer = format == ExportFormat::kHf ? find_tokenizer(checkpoint) : nullptr;
+  const auto tokenizer = format == ExportFormat::kHf ? tokenizer_of_run(state, checkpoint.folder) : nullptr;
   const MergedModel merged(model, adapters);
   std::size_t num_tensors = merged.entries().size();
   if (arguments.adapters) {
     num_tensors = write_adapters(model, adapters, section, arguments);
+    if (tokenizer && tokenizer->kind() == kBpeTokenizer)
+      write_text_file(std::filesystem::path(arguments.out) / tokenizer_file(kBpeTokenizer),
+                      tokenizer->model_text());
   } else if (format == ExportFormat::kHf) {
     HfModel hf = hf_model_of(section, saved_class_names(checkpoint));
+    const bool writes_text = family_of(section).writes_text;
+    if (tokenizer && writes_text) add_document_tokens(*tokenizer, state.hf_extras);
     add_special_tokens(state.hf_extras, hf.config);
     write_hf_folder(merged, hf, kDTypes.at(arguments.dtype), {arguments.out, on_existing(arguments)},
                     [&, lines = share_lines()](double done) { lines("writing " + arguments.out, done); });
-    write_beside_model(checkpoint, state, section, arguments.out);
+    write_hf_extras(state.hf_extras, arguments.out);
+    write_image_settings(state.data, section, arguments.out);
+    // Bytes have none of the special tokens that models of masked tokens need.
+    if (tokenizer && (writes_text || tokenizer->kind() != kByteTokenizer))
+      write_tokenizer(*tokenizer, state.hf_extras, arguments.out);
   } else if (format == ExportFormat::kDiffusers) {
     write_pipeline(merged, state.config, arguments);
   } else {
     write_model(merged, checkpoint, arguments.out);
-  }
-  if (tokenizer) {
-    write_text_file(std::filesystem::path(arguments.out) / tokenizer_file(kBpeTokenizer),
-                    tokenizer->model_text());
   }
   print_line(fmt::format("{}: {} tensors of {}", arguments.out, num_tensors, checkpoint.folder.string()));
   return ExitCode::kDone;

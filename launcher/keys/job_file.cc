@@ -245,9 +245,9 @@ void take_shape(Reading& reading) {
                 "model.from = \"{}\" and model.size = \"{}\" both define the shape", from, config.model.size);
   JobConfig shape;
   std::vector<std::string> notes;
-    const std::string folder = *hf_folder_in(from);  // checked by the key's rule
-    shape.model = model_of_hf_folder(folder, &notes);
-    if (const auto diffusion = scheduler_of_pipeline(folder)) shape.diffusion = *diffusion;
+  const std::string folder = *hf_folder_in(from);  // checked by the key's rule
+  shape.model = model_of_hf_folder(folder, &notes);
+  if (const auto diffusion = scheduler_of_pipeline(folder)) shape.diffusion = *diffusion;
   if (config.model.init_from.empty())
     std::ranges::for_each(notes, log_warning);  // otherwise the run's log prints them
   TRIREME_CHECK(!reading.given.contains("model.name") || config.model.name == shape.model.name,

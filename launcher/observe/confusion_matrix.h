@@ -7,6 +7,10 @@
 
 namespace trireme {
 
+/// A run's file with the picture of its last evaluation, for at most this many classes: a page embeds it.
+inline constexpr const char* kConfusionPicture = "confusion.svg";
+inline constexpr int kMostPicturedClasses = 200;
+
 struct ClassPrediction {
   std::int64_t target_index = 0;  // sample * targets per sample + target within the sample
   std::int32_t target = 0, predicted = 0;

@@ -118,12 +118,21 @@ function configCard(runs) {
   return card;
 }
 
-function timelineCard(run) {
-  if (!run.timeline) return null;
-  const card = element("div", "card wide"), scroll = element("div", "scroll"), picture = element("img", "timeline");
-  picture.src = run.timeline;
-  picture.alt = "What every rank did in the traced step";
+function pictureCard(source, kind, title, description) {
+  if (!source) return null;
+  const card = element("div", "card wide"), scroll = element("div", "scroll"), picture = element("img", kind);
+  picture.src = source;
+  picture.alt = description;
   scroll.append(picture);
-  card.append(element("h2", "", "Timeline of a step"), scroll);
+  card.append(element("h2", "", title), scroll);
   return card;
+}
+
+function timelineCard(run) {
+  return pictureCard(run.timeline, "timeline", "Timeline of a step", "What every rank did in the traced step");
+}
+
+function confusionCard(run) {
+  return pictureCard(run.confusion, "confusion", "Confusion matrix of the last evaluation",
+    "Samples by class (rows) and predicted class (columns)");
 }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "launcher/observe/confusion_matrix.h"
 #include "launcher/page/run_files.h"
 #include "launcher/page/run_state.h"
 
@@ -72,9 +73,12 @@ Json run_json(const RunReader& reader, const std::string& name) {
               {"means", std::move(means)}};
   // Embedded as an image, so that scripts in it do not run.
   constexpr std::size_t kMaxPictureBytes = 2 << 20;
-  const std::string trace = newest_trace(reader.folder());
-  const std::string picture = trace.empty() ? "" : text_within(reader.folder(), trace, kMaxPictureBytes);
-  if (!picture.empty()) run["timeline"] = "data:image/svg+xml;base64," + base64(picture);
+  const auto add_picture = [&](const char* key, const std::string& file) {
+    const std::string picture = file.empty() ? "" : text_within(reader.folder(), file, kMaxPictureBytes);
+    if (!picture.empty()) run[key] = "data:image/svg+xml;base64," + base64(picture);
+  };
+  add_picture("timeline", newest_trace(reader.folder()));
+  add_picture("confusion", kConfusionPicture);
   return run;
 }
 

@@ -10,7 +10,7 @@
 namespace trireme {
 
 /// {"name", "folder", "state", "config", "series": {"loss": {"x": [...], "y": [...]}}, "means": {...},
-/// "timeline"}. Series hold the extremes of curves. Means exist for thinned curves and for curves that are
+/// "timeline", "confusion"}. The last two are pictures. Series hold the extremes of curves. Means exist for thinned curves and for curves that are
 /// stacked: [Note: thinned curves].
 nlohmann::ordered_json run_json(const RunReader& reader, const std::string& name);
 

@@ -22,7 +22,7 @@ struct Geometry {
 };
 
 Geometry geometry_of(const ClassReport& report) {
-  constexpr double kMaxCell = 40, kMinCell = 5, kPlot = 640, kLetter = 7, kMargin = 24, kHeader = 40,
+  constexpr double kMaxCell = 40, kMinCell = 5, kPlot = 900, kLetter = 7, kMargin = 24, kHeader = 40,
                    kTitle = 520;
   const auto classes = static_cast<double>(report.matrix.num_classes);
   std::size_t letters = 0;
@@ -41,12 +41,18 @@ constexpr double kNumbersFrom = 24, kNamesFrom = 9;  // cell sizes in pixels
 
 std::string names_of_axes(const ClassReport& report, const Geometry& layout) {
   if (layout.cell < kNamesFrom) return "";
+  const double font = std::min(12.0, layout.cell - 1);  // lines of names must not overlap
   std::string text;
+  const auto add = [&](const char* classes, double x, double y, const char* turn, const std::string& label) {
+    text += fmt::format(
+        "<text class=\"{}\" style=\"font-size:{:.1f}px\" transform=\"translate({:.1f} "
+        "{:.1f}){}\">{}</text>\n",
+        classes, font, x, y, turn, svg_text(label));
+  };
   for (std::int64_t c = 0; c < report.matrix.num_classes; ++c) {
-    const double middle = (static_cast<double>(c) + 0.5) * layout.cell;
-    text += svg_label(layout.left - 6, layout.top + middle + 4, "soft end", report.name(c));
-    text += fmt::format("<text class=\"soft\" transform=\"translate({:.1f} {:.1f}) rotate(-90)\">{}</text>\n",
-                        layout.left + middle + 4, layout.top - 6, svg_text(report.name(c)));
+    const double base = (static_cast<double>(c) + 0.5) * layout.cell + font / 3;  // of the letters
+    add("soft end", layout.left - 6, layout.top + base, "", report.name(c));
+    add("soft", layout.left + base, layout.top - 6, " rotate(-90)", report.name(c));
   }
   return text;
 }

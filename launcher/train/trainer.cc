@@ -6,10 +6,12 @@
 #include <optional>
 #include <utility>
 
+#include "launcher/families/model_family.h"
 #include "launcher/host/agreement.h"
 #include "launcher/host/elapsed.h"
 #include "launcher/render/timeline_svg.h"
 #include "launcher/render/timeline_trace.h"
+#include "launcher/report/class_report.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/skipped_steps.h"
 #include "launcher/train/state_to_save.h"
@@ -188,6 +190,10 @@ void Trainer::evaluate() {
   EvaluationOptions evaluation = evaluation_of(run_.options.config, run_.data.eval);
   evaluation.workers = num_data_workers(run_.options.config, run_.engine_options.threads);
   if (run_.engine->parameters().has_averages()) evaluation.weights = Weights::kAverages;
+  ClassPredictions predictions;
+  const std::int64_t classes = run_.options.config.model.classes;
+  const bool has_picture = counts_classes(run_.options.config.model) && classes <= kMostPicturedClasses;
+  if (has_picture) evaluation.predictions = &predictions;
   const auto start = Clock::now();
   const EvalMetrics metrics = [&] {
     const auto tight = evaluation_limit_.scope();
@@ -195,7 +201,13 @@ void Trainer::evaluate() {
   }();
   evaluation_limit_.add(ms_since(start) / 1e3);
   report_left_out();
+  const auto all =
+      has_picture ? predictions.gather(run_.engine->communicator()) : std::vector<ClassPrediction>();
   if (!run_.is_first()) return;
+  if (!all.empty()) {
+    write_text_file(run_.out.root / kConfusionPicture,
+                    to_svg(ClassReport{ConfusionMatrix(all, classes), run_.record.class_names}));
+  }
   const std::int64_t step = run_.engine->steps_done();
   run_.log->eval(step, metrics, ms_since(start) / 1e3);
   if (checkpoint_.is_of(step)) return checkpoint_.note_evaluation(metrics.loss);

@@ -259,4 +259,18 @@ BpeModel read_bpe_model(const fs::path& path) {
   return model;
 }
 
+std::string tokenizer_json_of_bytes() {
+  Json vocab = Json::object();
+  for (int byte = 0; byte < 256; ++byte) vocab[written_token(std::string(1, static_cast<char>(byte)))] = byte;
+  const Json json = {
+      {"version", "1.0"},
+      {"added_tokens", Json::array()},
+      {"pre_tokenizer",
+       {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}}},
+      {"decoder",
+       {{"type", "ByteLevel"}, {"add_prefix_space", true}, {"trim_offsets", true}, {"use_regex", true}}},
+      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}};
+  return json.dump(1) + "\n";
+}
+
 }  // namespace trireme

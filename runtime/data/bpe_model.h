@@ -36,4 +36,8 @@ std::string bytes_of_token(std::string_view written);
 /// The inverse of bytes_of_token().
 std::string written_token(std::string_view bytes);
 
+/// The text of a tokenizer.json with one token per byte, whose ids are the bytes: byte-level BPE without
+/// merges.
+std::string tokenizer_json_of_bytes();
+
 }  // namespace trireme

@@ -69,6 +69,14 @@ TEST(PageHtml, AReportHasWhatTheRunSays) {
   EXPECT_EQ(run["timeline"], "data:image/svg+xml;base64,PHN2ZyBvbmxvYWQ9J2FsZXJ0KDEpJy8+");
 }
 
+TEST(PageHtml, TheConfusionMatrixIsAnImage) {
+  const testing::TemporaryFolder folder;
+  EXPECT_FALSE(report_data({folder.path()})["runs"][0].contains("confusion"));
+  std::ofstream(folder / "confusion.svg") << "<svg>10</svg>";
+  EXPECT_EQ(report_data({folder.path()})["runs"][0]["confusion"],
+            "data:image/svg+xml;base64,PHN2Zz4xMDwvc3ZnPg==");
+}
+
 TEST(PageHtml, OfTracedStepsTheLastIsShown) {
   const testing::TemporaryFolder folder;
   std::ofstream(folder / "trace-000002.svg") << "<svg>2</svg>";

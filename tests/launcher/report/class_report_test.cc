@@ -65,5 +65,17 @@ TEST(ClassReport, PictureHasACellForEveryPairThatOccurs) {
   EXPECT_EQ(cats_and_dogs().name(7), "7") << "classes without names have numbers";
 }
 
+// Lines of names are as far apart as cells are high: smaller letters do not overlap.
+TEST(ClassReport, NamesAreReadableFor10And100Classes) {
+  const std::vector<ClassPrediction> predictions{{0, 0, 1, 0.5f}};
+  const std::string few = to_svg({ConfusionMatrix(predictions, 10), {}});
+  EXPECT_THAT(few, HasSubstr("font-size:12.0px"));
+  EXPECT_THAT(few, HasSubstr("width=\"40.0\" height=\"40.0\""));
+  const std::string many = to_svg({ConfusionMatrix(predictions, 100), {}});
+  EXPECT_THAT(many, HasSubstr("font-size:8.0px"));
+  EXPECT_THAT(many, HasSubstr(">99</text>"));
+  EXPECT_THAT(many, HasSubstr("width=\"9.0\" height=\"9.0\""));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "runtime/data/bpe_model.h"
 #include "tests/support/temporary_folder.h"
 
 namespace trireme {
@@ -23,6 +24,19 @@ TEST(ByteTokenizer, EveryByteComesBack) {
   for (int byte = 0; byte < 256; ++byte) EXPECT_EQ(ids[byte], byte);
   EXPECT_EQ(tokenizer->decode(ids), text);
   EXPECT_EQ(tokenizer->decode(tokenizer->document_separator()), "\n\n");
+}
+
+TEST(ByteTokenizer, ATokenizerJsonHasTheSameIds) {
+  const TemporaryFolder folder;
+  testing::write_file(folder / "tokenizer.json", tokenizer_json_of_bytes());
+  const auto bpe = load_tokenizer((folder / "tokenizer.json").string());
+  const auto bytes = make_byte_tokenizer();
+  EXPECT_EQ(bpe->vocab_size(), 256);
+  std::string text = "Two  spaces,\n\n na\u00efve; ";
+  for (int byte = 0; byte < 256; ++byte) text += static_cast<char>(byte);
+  EXPECT_EQ(bpe->encode(text), bytes->encode(text));
+  EXPECT_EQ(bpe->decode(bpe->encode(text)), text);
+  EXPECT_EQ(bpe->document_separator(), bytes->document_separator());
 }
 
 TEST(ByteTokenizer, RefusesWhatIsNotAByte) {
