@@ -14,7 +14,12 @@ namespace trireme {
 class ImageRandom {
  public:
   /// Values of the last counter word, distinct from the values that ops and the sample order use.
-  enum class Stream : std::uint32_t { kView = 0xFFFF0020u, kMix = 0xFFFF0021u, kSynthetic = 0xFFFF0022u };
+  enum class Stream : std::uint32_t {
+    kView = 0xFFFF0020u,
+    kMix = 0xFFFF0021u,
+    kSynthetic = 0xFFFF0022u,
+    kSide = 0xFFFF0023u
+  };
 
   ImageRandom(Stream stream, std::uint64_t seed, std::uint32_t epoch, std::uint32_t index)
       : counter_{0, index, epoch, static_cast<std::uint32_t>(stream)},

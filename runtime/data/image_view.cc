@@ -54,18 +54,19 @@ void shift_view(const std::vector<float>& view, int size, int shift_x, int shift
   }
 }
 
-void normalise(const ViewOptions& options, float* out) {
+}  // namespace
+
+void normalise_pixels(std::span<float> pixels, const std::array<double, 3>& mean,
+                      const std::array<double, 3>& stddev) {
   std::array<float, 3> scale, bias;
   for (std::size_t c = 0; c < 3; ++c) {
-    scale[c] = static_cast<float>(1.0 / (255.0 * options.stddev[c]));
-    bias[c] = static_cast<float>(-options.mean[c] / options.stddev[c]);
+    scale[c] = static_cast<float>(1.0 / (255.0 * stddev[c]));
+    bias[c] = static_cast<float>(-mean[c] / stddev[c]);
   }
-  for (std::int64_t pixel = 0; pixel < std::int64_t{options.size} * options.size; ++pixel, out += 3) {
-    for (std::size_t c = 0; c < 3; ++c) out[c] = out[c] * scale[c] + bias[c];
+  for (std::size_t at = 0; at + 3 <= pixels.size(); at += 3) {
+    for (std::size_t c = 0; c < 3; ++c) pixels[at + c] = pixels[at + c] * scale[c] + bias[c];
   }
 }
-
-}  // namespace
 
 ImageBox draw_resized_crop(ImageSize size, const ViewOptions& options, ImageRandom& random) {
   const double picture = static_cast<double>(size.num_pixels());
@@ -108,7 +109,7 @@ void render_view(const ImageSource& source, std::int64_t index, const ViewOption
     resample(*image, box, size, choice.mirror, view.data());
     shift_view(view, options.size, choice.shift_x, choice.shift_y, out);
   }
-  normalise(options, out);
+  normalise_pixels({out, static_cast<std::size_t>(size.num_pixels()) * 3}, options.mean, options.stddev);
 }
 
 }  // namespace trireme

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "runtime/data/image_random.h"
 #include "runtime/data/image_source.h"
@@ -37,5 +38,10 @@ void render_view(const ImageSource& source, std::int64_t index, const ViewOption
 /// The crop of kRandomResized, by torchvision's rule. Makes up to ten draws of an area and a log aspect until
 /// one fits, else uses the largest center crop with an allowed aspect. Whole pixels.
 ImageBox draw_resized_crop(ImageSize size, const ViewOptions& options, ImageRandom& random);
+
+/// Divides `pixels` [..., 3] of 0 to 255 by 255, subtracts the mean of their channel and divides by its
+/// stddev.
+void normalise_pixels(std::span<float> pixels, const std::array<double, 3>& mean,
+                      const std::array<double, 3>& stddev);
 
 }  // namespace trireme

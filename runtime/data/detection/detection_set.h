@@ -1,0 +1,52 @@
+// Pictures with annotated objects, by index.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/data/data_fingerprint.h"
+#include "runtime/data/decoded_cache.h"
+#include "runtime/data/detection/labelled_box.h"
+#include "runtime/data/image_decode.h"
+#include "runtime/data/image_source.h"
+
+namespace trireme {
+
+class DetectionSet {
+ public:
+  struct Options {
+    std::filesystem::path pictures;  // the folder
+    std::filesystem::path
+        annotations;  // COCO's file; empty: texts beside the pictures (read_box_text_folder)
+    std::int64_t max_pixels = kDefaultMaxPixels;
+  };
+  /// Throws the errors of read_coco_file() and read_box_text_folder(), and Error(kInvalidInput) naming the
+  /// picture and its id if its file is missing or lies outside of the folder.
+  explicit DetectionSet(const Options& options);
+
+  std::int64_t num_pictures() const { return static_cast<std::int64_t>(labelled_.pictures.size()); }
+  const LabelledPicture& picture(std::int64_t index) const {
+    return labelled_.pictures.at(static_cast<std::size_t>(index));
+  }
+  const std::vector<std::string>& class_names() const { return labelled_.class_names; }
+  const std::vector<std::int64_t>& category_ids() const { return labelled_.category_ids; }
+  std::filesystem::path path(std::int64_t index) const { return options_.pictures / picture(index).file; }
+
+  /// Covers classes, boxes, file sizes, and the contents of the first ImageFolder::kFingerprintBytes.
+  DataFingerprint fingerprint() const;
+  /// Caches decoded pictures in `memory`. Call before the first load().
+  void keep_in(std::shared_ptr<PictureMemory> memory);
+  /// The pixels. Thread-safe. Throws BadImage for a picture that cannot be decoded or does not have the size
+  /// that its annotations state, Error if its file cannot be read.
+  std::shared_ptr<const Image> load(std::int64_t index, const ImageSource::ReductionChooser& choose) const;
+
+ private:
+  Options options_;
+  LabelledPictures labelled_;
+  std::unique_ptr<DecodedCache> cache_;  // null: none
+};
+
+}  // namespace trireme
