@@ -21,6 +21,7 @@ build_packages=(
   libmicrohttpd-dev
   libsentencepiece-dev libpcre2-dev
   libjpeg62-turbo-dev libpng-dev
+  python3-jinja2
 )
 # Without a real BLAS, Debian's PyTorch multiplies matrices fifty times slower: no fair baseline.
 report_packages=(python3 python3-matplotlib)

@@ -54,8 +54,8 @@ void ChatRenderer::start(const Request& request) {
   const char* arguments[] = {"python3", "-I", "-c", kChatScript, text.c_str(), nullptr};
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
+  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, ends[1], 1);  // of the child
   const int error =
       posix_spawnp(&process_, arguments[0], &files, nullptr, const_cast<char* const*>(arguments), environ);
   posix_spawn_file_actions_destroy(&files);

@@ -96,7 +96,8 @@ TEST_F(PrepareChatTest, ATokenMustNotCrossABorder) {
   prepare({good}, tokenizer);
   EXPECT_THAT(read("train.targets"), ElementsAre(0, 0, 1, 1));
   std::filesystem::remove_all(folder_ / "out");
-  const std::string text = refusal_of({.where = "f:7", .text = "a\n\nb", .targets = {{{2, 4}}}}, tokenizer);
+  const std::string text =
+      refusal_of({.where = "f:7", .text = "a\n\n<|endoftext|>", .targets = {{{2, 16}}}}, tokenizer);
   EXPECT_THAT(text, HasSubstr("f:7: a token crosses the border"));
 }
 
