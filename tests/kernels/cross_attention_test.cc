@@ -149,6 +149,7 @@ TEST_P(CrossAttentionTest, MatchesReference) {
         Case{1, 127, 1, 3, 20}, Case{2, 1, 65, 1, 64}, Case{1, 200, 16, 2, 33}, Case{1, 16, 200, 1, 80},
         Case{1, 70, 33, 1, 160}, Case{1, 33, 64, 1, 256}, Case{1, kSanitized ? 100 : 300, 77, 1, 8}}) {
     for (const DType dtype : kFloatTypes) {
+      if (dtype != DType::kFloat32 && c.num_queries * c.num_keys * c.width() > 500'000) continue;  // slow
       c.dtype = dtype;
       check(c);
     }
