@@ -61,7 +61,7 @@ def main():
             for steps in all_steps:
                 for schedule in BETAS:
                     for prediction in ("epsilon", "v_prediction", "sample"):
-                        clips = schedule == "linear"
+                        clips = schedule != "scaled_linear"  # unclipped, "cosine" divides by 5e-5 at its first step
                         if method == "dpm-solver++" and schedule == "squaredcos_cap_v2":
                             continue  # diffusers takes other timesteps there, cut off at lambda_min_clipped
                         start, noises = torch.randn(1, 3, 4, 4), torch.randn(steps, 1, 3, 4, 4)
