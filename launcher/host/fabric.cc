@@ -28,7 +28,7 @@ std::int64_t number_in(const fs::path& file, std::int64_t otherwise) {
 }
 
 /// Names in a folder, sorted; none if there is no folder.
-std::vector<std::string> entries_of(const fs::path& folder) {
+std::vector<std::string> sorted_entries(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
@@ -41,7 +41,7 @@ std::vector<std::string> entries_of(const fs::path& folder) {
 std::vector<NetworkInterface> read_interfaces(const fs::path& net) {
   constexpr std::int64_t kLoopbackType = 772;  // ARPHRD_LOOPBACK of <linux/if_arp.h>
   std::vector<NetworkInterface> interfaces;
-  for (const std::string& name : entries_of(net)) {
+  for (const std::string& name : sorted_entries(net)) {
     if (!fs::is_directory(net / name) || number_in(net / name / "type", 1) == kLoopbackType) continue;
     NetworkInterface& one = interfaces.emplace_back();
     one.name = name;
@@ -55,8 +55,8 @@ std::vector<NetworkInterface> read_interfaces(const fs::path& net) {
 
 std::vector<RdmaPort> read_rdma(const fs::path& devices) {
   std::vector<RdmaPort> ports;
-  for (const std::string& device : entries_of(devices)) {
-    for (const std::string& number : entries_of(devices / device / "ports")) {
+  for (const std::string& device : sorted_entries(devices)) {
+    for (const std::string& number : sorted_entries(devices / device / "ports")) {
       const fs::path folder = devices / device / "ports" / number;
       RdmaPort& port = ports.emplace_back();
       port.device = device;
