@@ -12,7 +12,7 @@
 namespace trireme {
 namespace {
 
-constexpr const char* kConfigFile = "tokenizer_config.json";
+constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
 
 /// The special tokens between two documents: end, and perhaps begin. Empty for an empty line.
 std::vector<std::int32_t> document_tokens(const Tokenizer& tokenizer) {
@@ -47,7 +47,7 @@ void add_document_tokens(const Tokenizer& tokenizer, HfExtras& extras) {
 
 void write_tokenizer(const Tokenizer& tokenizer, const HfExtras& extras, const std::filesystem::path& out) {
   const bool is_bytes = tokenizer.kind() == kByteTokenizer;
-  const bool has_config = extras.files.contains(kConfigFile);
+  const bool has_config = extras.files.contains(kTokenizerConfigFile);
   if (tokenizer.kind() == kSentencePieceTokenizer) {
     const std::filesystem::path file = out / tokenizer_file(kSentencePieceTokenizer);
     write_text_file(file, tokenizer.model_text());
@@ -61,7 +61,7 @@ void write_tokenizer(const Tokenizer& tokenizer, const HfExtras& extras, const s
   }
   const std::filesystem::path file = out / tokenizer_file(kBpeTokenizer);
   write_text_file(file, is_bytes ? tokenizer_json_of_bytes() : tokenizer.model_text());
-  if (!has_config) write_text_file(out / kConfigFile, tokenizer_config(tokenizer).dump(2) + "\n");
+  if (!has_config) write_text_file(out / kTokenizerConfigFile, tokenizer_config(tokenizer).dump(2) + "\n");
   if (document_tokens(tokenizer).empty() && !extras.special_tokens.contains("eos_token_id")) {
     print_line(
         fmt::format("{}: documents end with an empty line, not with a token; generate() stops there with "

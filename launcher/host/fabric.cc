@@ -14,21 +14,21 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 /// The first line; empty if the file cannot be read. Some files of sysfs fail while an interface is down.
-std::string line_of(const fs::path& file) {
+std::string first_line_of(const fs::path& file) {
   std::ifstream in(file);
   std::string line;
   std::getline(in, line);
   return line;
 }
 
-std::int64_t number_of(const fs::path& file, std::int64_t otherwise) {
+std::int64_t number_in(const fs::path& file, std::int64_t otherwise) {
   std::ifstream in(file);
   std::int64_t number = 0;
   return in >> number ? number : otherwise;
 }
 
 /// Names in a folder, sorted; none if there is no folder.
-std::vector<std::string> names_in(const fs::path& folder) {
+std::vector<std::string> sorted_entries(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
@@ -41,13 +41,13 @@ std::vector<std::string> names_in(const fs::path& folder) {
 std::vector<NetworkInterface> read_interfaces(const fs::path& net) {
   constexpr std::int64_t kLoopbackType = 772;  // ARPHRD_LOOPBACK of <linux/if_arp.h>
   std::vector<NetworkInterface> interfaces;
-  for (const std::string& name : names_in(net)) {
-    if (!fs::is_directory(net / name) || number_of(net / name / "type", 1) == kLoopbackType) continue;
+  for (const std::string& name : sorted_entries(net)) {
+    if (!fs::is_directory(net / name) || number_in(net / name / "type", 1) == kLoopbackType) continue;
     NetworkInterface& one = interfaces.emplace_back();
     one.name = name;
-    one.is_up = line_of(net / name / "operstate") == "up";
-    one.mtu = number_of(net / name / "mtu", 0);
-    const std::int64_t rate = number_of(net / name / "speed", -1);  // -1 of the kernel: unknown
+    one.is_up = first_line_of(net / name / "operstate") == "up";
+    one.mtu = number_in(net / name / "mtu", 0);
+    const std::int64_t rate = number_in(net / name / "speed", -1);  // -1 of the kernel: unknown
     if (rate > 0) one.mbit_per_s = rate;
   }
   return interfaces;
@@ -55,14 +55,14 @@ std::vector<NetworkInterface> read_interfaces(const fs::path& net) {
 
 std::vector<RdmaPort> read_rdma(const fs::path& devices) {
   std::vector<RdmaPort> ports;
-  for (const std::string& device : names_in(devices)) {
-    for (const std::string& number : names_in(devices / device / "ports")) {
+  for (const std::string& device : sorted_entries(devices)) {
+    for (const std::string& number : sorted_entries(devices / device / "ports")) {
       const fs::path folder = devices / device / "ports" / number;
       RdmaPort& port = ports.emplace_back();
       port.device = device;
       port.port = number;
-      port.link = line_of(folder / "link_layer");
-      const std::string state = line_of(folder / "state");  // "4: ACTIVE"
+      port.link = first_line_of(folder / "link_layer");
+      const std::string state = first_line_of(folder / "state");  // "4: ACTIVE"
       port.state = state.substr(std::min(state.find(": "), state.size()));
       if (port.state.starts_with(": ")) port.state.erase(0, 2);
       std::ifstream rate(folder / "rate");  // "400 Gb/sec (4X NDR)"
