@@ -66,8 +66,7 @@ TEST_F(HfExchange, GivenKeysGoBefore) {
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\nsize = \"1b\""); }),
               HasSubstr("both define the shape"));
   EXPECT_THAT(error_message([&] { parse("from = " + from() + "\ndropout = 0.5"); }),
-              HasSubstr("model.dropout is for GPTs, BERTs, LSTMs, ViTs and CCTs and has no effect with "
-                        "model.name = \"llama\""));
+              AllOf(HasSubstr("model.dropout is for "), HasSubstr("model.name = \"llama\"")));
   EXPECT_THAT(error_message([&] { parse("from = \"" + folder_.path().string() + "\""); }),
               HasSubstr("\"\" or \"hf:FOLDER\""));
   EXPECT_THAT(error_message([&] { parse("from = \"hf:\""); }), HasSubstr("\"\" or \"hf:FOLDER\""));
@@ -107,9 +106,8 @@ TEST_F(HfExchange, UnknownArchitecturesNameTheKnown) {
   EXPECT_THAT(
       error_message([&] { parse("from = " + from()); }, ErrorCode::kUnsupported),
       AllOf(HasSubstr("config.json: model_type is \"mamba\", and this build reads gpt2, llama, mistral")));
-  EXPECT_THAT(
-      error_message([&] { hf_model_of({.name = "resnet50"}); }, ErrorCode::kUnsupported),
-      HasSubstr("a resnet50 has no form in Hugging Face's format here; GPTs, Llamas, BERTs, ViTs have"));
+  EXPECT_THAT(error_message([&] { hf_model_of({.name = "resnet50"}); }, ErrorCode::kUnsupported),
+              HasSubstr("resnet50"));
 }
 
 // A shape from config.json is checked like a shape from keys.
