@@ -14,6 +14,7 @@
 #include "runtime/base/regular_file.h"
 #include "runtime/checkpoint/json_file.h"
 #include "runtime/data/bpe_folder.h"
+#include "runtime/data/bpe_model.h"
 #include "runtime/data/sentencepiece_tokenizer.h"
 
 namespace trireme {
@@ -42,6 +43,19 @@ bool is_converted(const Json& json) {
   if (!model.is_object()) return false;
   const Json type = model.value("type", Json()), fallback = model.value("byte_fallback", Json());
   return type == "Unigram" || fallback == true;
+}
+
+/// True for a tokenizer.json whose ids are the bytes of the text, as tokenizer_json_of_bytes() writes.
+bool has_ids_of_bytes(const Json& json) {
+  const auto is_empty = [](const Json& object, const char* key) {
+    return !object.contains(key) || object[key].empty();
+  };
+  if (!json.is_object() || !is_empty(json, "normalizer") || !is_empty(json, "added_tokens")) return false;
+  const auto model = json.find("model");
+  if (model == json.end() || !model->is_object() || !is_empty(*model, "merges")) return false;
+  const Json bytes = Json::parse(tokenizer_json_of_bytes())["model"];
+  return model->contains("type") && (*model)["type"] == bytes["type"] && model->contains("vocab") &&
+         (*model)["vocab"] == bytes["vocab"];
 }
 
 /// The text in sentencepiece's form: U+2581 for the space.
@@ -134,11 +148,11 @@ std::unique_ptr<Tokenizer> load_tokenizer_folder(const fs::path& folder) {
        {std::pair(has_json, "tokenizer.json"), std::pair(has_model, "tokenizer.model")}) {
     if (is_there) file_of_folder({.folder = folder, .name = name, .what = "tokenizer"});
   }
-  if (has_json && has_model) {
+  if (has_json) {
     const Json json = read_json(folder / "tokenizer.json");
-    if (is_converted(json)) return load_model_beside(folder, json);
+    if (has_model && is_converted(json)) return load_model_beside(folder, json);
+    return has_ids_of_bytes(json) ? make_byte_tokenizer() : load_bpe(folder);
   }
-  if (has_json) return load_bpe(folder);
   if (has_model) {
     auto tokenizer = load_sentencepiece(folder / "tokenizer.model");
     check_tokens_beside(folder, read_tokens_beside(folder));

@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 
+#include "runtime/data/bpe_model.h"
 #include "runtime/data/sentencepiece_tokenizer.h"
 #include "tests/runtime/data/sample_text.h"
 #include "tests/runtime/data/small_vocabulary.h"
@@ -55,6 +56,20 @@ TEST_F(TokenizerFolderTest, PrefersTheModelToWhatWasConvertedFromIt) {
   EXPECT_EQ(kind(), "sentencepiece");
   write_file(tokenizer_ / "tokenizer.json", "{");
   EXPECT_THAT(message_of([&] { kind(); }), HasSubstr("not JSON"));
+}
+
+TEST_F(TokenizerFolderTest, TokensThatAreTheBytesAreThoseOfTheByteTokenizer) {
+  fs::create_directories(tokenizer_);
+  nlohmann::json json = nlohmann::json::parse(tokenizer_json_of_bytes());
+  write_json(json);
+  EXPECT_EQ(kind(), "bytes");
+  json["added_tokens"] = {{{"content", "<end>"}, {"id", 256}}};
+  write_json(json);
+  EXPECT_EQ(kind(), "bpe");
+  json = nlohmann::json::parse(tokenizer_json_of_bytes());
+  json["normalizer"] = {{"type", "NFC"}};
+  write_json(json);
+  EXPECT_THAT(message_of([&] { kind(); }), HasSubstr("NFC"));
 }
 
 TEST_F(TokenizerFolderTest, TokensThatAreAddedToASentencepieceModelAreRefusedByName) {
