@@ -39,20 +39,19 @@ YoloxStage::YoloxStage(const YoloxConfig& config, int stage)
                              .kernel = 3,
                              .stride = 2,
                              .separable = config.separable});
-  if (is_last) pool_.emplace_back(*this, "1", channels);
-  csp_.emplace_back(
-      *this, is_last ? "2" : "1",
-      YoloxCspLayer::Config{.channels = channels,
-                            .outputs = channels,
-                            .layers = stage == 3 || stage == 4 ? 3 * config.layers : config.layers,
-                            .residual = !is_last,
-                            .separable = config.separable});
+  if (is_last) pool_.emplace(*this, "1", channels);
+  csp_.emplace(*this, is_last ? "2" : "1",
+               YoloxCspLayer::Config{.channels = channels,
+                                     .outputs = channels,
+                                     .layers = stage == 3 || stage == 4 ? 3 * config.layers : config.layers,
+                                     .residual = !is_last,
+                                     .separable = config.separable});
 }
 
 Activations YoloxStage::forward(Context& ctx, const Activations& input, const Batch&) const {
   Tensor x = conv_(ctx, input.at(0));
-  for (const YoloxPyramidPool& pool : pool_) x = pool(ctx, x);
-  Activations output{csp_.front()(ctx, x)};
+  if (pool_) x = (*pool_)(ctx, x);
+  Activations output{(*csp_)(ctx, x)};
   if (keeps_input_) output.insert(output.end(), input.begin(), input.end());
   return output;
 }

@@ -9,6 +9,8 @@
 //   head.2 {n4, p3, y2}  head.1 {p3, y2, y1}  head.0 {predictions}
 #pragma once
 
+#include <optional>
+
 #include "models/yolox.h"
 #include "models/yolox_layers.h"
 
@@ -35,8 +37,8 @@ class YoloxStage final : public YoloxBlock {
 
  private:
   YoloxConv conv_;
-  std::vector<YoloxPyramidPool> pool_;  // none or one
-  std::vector<YoloxCspLayer> csp_;      // one
+  std::optional<YoloxPyramidPool> pool_;
+  std::optional<YoloxCspLayer> csp_;  // always; declared after the pool
   bool keeps_input_;
 };
 
