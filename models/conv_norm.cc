@@ -6,8 +6,9 @@ namespace trireme {
 
 Tensor ConvNorm::operator()(Context& ctx, const Tensor& x, Rectify rectify, const Tensor& residual) const {
   const Tensor y = ops::conv2d(ctx, x, weight, {.bias = {}, .geometry = geometry});
-  return ops::batch_norm(ctx, y, gamma, beta,
-                         {.mean = mean, .variance = variance, .residual = residual, .rectify = rectify});
+  return ops::batch_norm(
+      ctx, y, gamma, beta,
+      {.mean = mean, .variance = variance, .residual = residual, .rectify = rectify, .epsilon = epsilon});
 }
 
 ConvNorm ConvNormBlock::declare_conv_norm(const ConvNormConfig& config) {
@@ -22,10 +23,14 @@ ConvNorm ConvNormBlock::declare_conv_norm(const ConvNormConfig& config) {
           {.name = config.norm + ".weight", .shape = channels, .init = Initializer::ones(), .decay = false}),
       .beta = declare(
           {.name = config.norm + ".bias", .shape = channels, .init = Initializer::zeros(), .decay = false}),
-      .mean = declare_statistic({.name = config.norm + ".running_mean", .shape = channels}),
-      .variance =
-          declare_statistic({.name = config.norm + ".running_var", .shape = channels, .initial = 1.0f}),
-      .geometry = config.geometry};
+      .mean = declare_statistic(
+          {.name = config.norm + ".running_mean", .shape = channels, .momentum = config.momentum}),
+      .variance = declare_statistic({.name = config.norm + ".running_var",
+                                     .shape = channels,
+                                     .initial = 1.0f,
+                                     .momentum = config.momentum}),
+      .geometry = config.geometry,
+      .epsilon = config.epsilon};
 }
 
 }  // namespace trireme

@@ -11,6 +11,8 @@ struct ConvNormConfig {
   std::string conv, norm;  // names within the block: "conv1", "bn1"
   std::int64_t channels = 0, outputs = 0, kernel = 1;
   ConvGeometry geometry;
+  float epsilon = 1e-5f;  // of the norm
+  float momentum = 0.1f;  // of the running statistics
 };
 
 /// Parameters and statistics of both.
@@ -18,6 +20,7 @@ struct ConvNorm {
   ParamRef weight, gamma, beta;
   StatisticRef mean, variance;
   ConvGeometry geometry;
+  float epsilon = 1e-5f;
 
   /// [B, H, W, C] -> rectify(norm(conv(x)) + residual), [B, H', W', O].
   Tensor operator()(Context& ctx, const Tensor& x, Rectify rectify, const Tensor& residual = {}) const;

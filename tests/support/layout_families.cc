@@ -15,6 +15,7 @@
 #include "tests/support/tiny_gpt.h"
 #include "tests/support/tiny_resnet.h"
 #include "tests/support/tiny_unet.h"
+#include "tests/support/tiny_yolox.h"
 
 namespace trireme::testing {
 namespace {
@@ -144,6 +145,14 @@ LayoutFamily unet(std::string name, const UnetConfig& config) {
           .batches = [config](std::int64_t first) { return unet_source(config, first); }};
 }
 
+LayoutFamily yolox() {
+  const YoloxConfig config = tiny_yolox_config(false);
+  return {.name = "yolox",
+          .build = [config] { return build_yolox_with_loss(config); },
+          .sample = yolox_sample_spec(config),
+          .batches = [config](std::int64_t first) { return yolox_source(config, first); }};
+}
+
 const std::vector<RankedLayout> kCommon = {
     {.ranks = 2},
     {.threads = 3},
@@ -188,6 +197,7 @@ const std::vector<LayoutFamily>& layout_families() {
                                                      cct("cct"),
                                                      unet("unet", tiny_unet_config()),
                                                      unet("unet_condition", tiny_conditional_unet_config()),
+                                                     yolox(),
                                                      vit("vit_chunks", TokenPool::kClassToken, kChunks),
                                                      cct("cct_chunks", kChunks)};
   return families;

@@ -1,0 +1,75 @@
+// A YOLOX network with a squared error in place of a detection loss, and a source of images, small enough for
+// every test.
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "models/yolox.h"
+#include "parallel/layout/sample_spec.h"
+#include "parallel/run/execution_input.h"
+#include "runtime/base/rng.h"
+#include "runtime/ops/squared_error.h"
+
+namespace trireme::testing {
+
+inline constexpr std::int64_t kYoloxHeight = 32, kYoloxWidth = 64;
+
+inline YoloxConfig tiny_yolox_config(bool separable) {
+  return {.layers = 1, .width = 4, .separable = separable, .classes = 3};
+}
+
+/// The mean squared error of the first activation, or that activation if the batch has no targets.
+class PredictionError final : public Block {
+ public:
+  PredictionError() : Block("loss") {}
+  Activations forward(Context& ctx, const Activations& input, const Batch& batch) const override {
+    Tensor predictions = input.at(0);
+    if (!batch.targets.defined()) return {predictions};
+    return {ops::squared_error(ctx, std::move(predictions), batch.targets, batch.target_weights,
+                               batch.inv_num_targets)};
+  }
+};
+
+inline BlockList build_yolox_with_loss(const YoloxConfig& config) {
+  BlockList blocks = build_yolox(config);
+  blocks.push_back(std::make_unique<PredictionError>());
+  return blocks;
+}
+
+inline SampleSpec yolox_sample_spec(const YoloxConfig& config) {
+  SampleSpec spec;
+  spec.input = {kYoloxHeight, kYoloxWidth, 3};
+  spec.input_dtype = DType::kFloat32;
+  spec.target = {yolox_anchors(kYoloxHeight, kYoloxWidth), 5 + config.classes};
+  spec.target_dtype = DType::kFloat32;
+  return spec;
+}
+
+/// Batches that depend only on (sample): images of one of two brightnesses, and targets that follow it.
+inline BatchSource yolox_source(const YoloxConfig& config, std::int64_t first_of_step) {
+  return [=](std::int64_t first, std::int64_t count) {
+    const SampleSpec spec = yolox_sample_spec(config);
+    HostBatch batch;
+    batch.input_shape = {count, kYoloxHeight, kYoloxWidth, 3};
+    batch.target_shape = {count, spec.target[0], spec.target[1]};
+    batch.input_dtype = batch.target_dtype = DType::kFloat32;
+    std::vector<float> inputs;
+    for (std::int64_t s = 0; s < count; ++s) {
+      const auto sample = static_cast<std::uint32_t>(first_of_step + first + s);
+      const float brightness = sample % 2 == 0 ? 0.5f : -0.5f;
+      for (std::int64_t i = 0; i < spec.input.num_elems(); ++i) {
+        const Philox4 words = philox4x32({static_cast<std::uint32_t>(i), sample, 0, 0}, {4, 5});
+        inputs.push_back(static_cast<float>(words[0]) * 0x1p-31f - 1.0f + brightness);
+      }
+      for (std::int64_t i = 0; i < spec.target.num_elems(); ++i) {
+        batch.number_targets.push_back(brightness + 0.25f * static_cast<float>(i % 5));
+      }
+    }
+    batch.inputs.resize(inputs.size() * sizeof(float));
+    std::memcpy(batch.inputs.data(), inputs.data(), batch.inputs.size());
+    return batch;
+  };
+}
+
+}  // namespace trireme::testing
