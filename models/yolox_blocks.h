@@ -1,8 +1,9 @@
 // The blocks of YOLOX.
 //
-// [Note: YOLOX feature maps] The backbone's maps of stride 8, 16 and 32 (c3, c4, c5), the maps that the way
-// down reduces (l5, l4), the ones of the neck (p3, n4, n5) and the predictions (y2 to y0) travel as
-// activations. A block's main input and output is the first:
+// [Note: YOLOX feature maps] Feature maps of three strides travel as activations until their last reader: c3,
+// c4 and c5 of the backbone (strides 8, 16, 32), p4 and p3 of the way to finer maps with its reduced maps l5
+// and l4, n4 and n5 of the way back. Each head appends its predictions (y2, y1). The first activation is a
+// block's main input and output:
 //
 //   dark3 {c3}  dark4 {c4, c3}  dark5 {c5, c4, c3}
 //   C3_p4 {p4, c3, l5}  C3_p3 {p3, l5, l4}  C3_n3 {n4, p3, l5}  C3_n4 {n5, n4, p3}

@@ -17,7 +17,6 @@ Tensor YoloxConv::operator()(Context& ctx, const Tensor& x) const {
 
 YoloxConv YoloxBlock::declare_conv(const std::string& name, const YoloxConvConfig& config) {
   const auto declare_one = [&](const std::string& own, const YoloxConvConfig& c, std::int64_t groups) {
-    // The kernel of 6 pixels and stride 2 is the stem's.
     const std::int64_t padding = (c.kernel - 1) / 2;
     return declare_conv_norm({.conv = own + ".conv",
                               .norm = own + ".bn",

@@ -27,7 +27,7 @@ class YoloxBlock : public ConvNormBlock {
   /// Blocks of two scales may have parameters of one shape, and work on feature maps of different sizes.
   std::string variant() const override { return name(); }
 
-  // For the constructors of layers. The padding is half of the kernel, without the stride's share.
+  // For the constructors of layers. The padding is (kernel - 1) / 2: a stride of 2 halves even sides.
   YoloxConv declare_conv(const std::string& name, const YoloxConvConfig& config);
 };
 

@@ -150,7 +150,8 @@ LayoutFamily yolox() {
   return {.name = "yolox",
           .build = [config] { return build_yolox_with_loss(config); },
           .sample = yolox_sample_spec(config),
-          .batches = [config](std::int64_t first) { return yolox_source(config, first); }};
+          .batches = [config](std::int64_t first) { return yolox_source(config, first); },
+          .has_fp8 = false};
 }
 
 const std::vector<RankedLayout> kCommon = {

@@ -32,6 +32,7 @@ struct LayoutFamily {
   std::int64_t targets_of_sample = 1;
   int tensor_chunks = 1;  // 1: runs on common_layouts(); more: on tensor_layouts()
   std::int64_t steps = 3;
+  bool has_fp8 = true;  // false: no product of the model can be in fp8
 };
 
 /// Steps of eight samples in micro-batches of one.

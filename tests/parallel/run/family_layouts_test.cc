@@ -17,10 +17,10 @@ using testing::RunOutcome;
 
 using FamilyAndPrecision = std::tuple<LayoutFamily, PrecisionMode>;
 
-std::vector<LayoutFamily> families(bool in_tensor_chunks) {
+std::vector<LayoutFamily> families(bool in_tensor_chunks, bool has_fp8 = true) {
   std::vector<LayoutFamily> all;
   for (const LayoutFamily& family : testing::layout_families()) {
-    if ((family.tensor_chunks > 1) == in_tensor_chunks) all.push_back(family);
+    if ((family.tensor_chunks > 1) == in_tensor_chunks && family.has_fp8 == has_fp8) all.push_back(family);
   }
   return all;
 }
@@ -55,6 +55,12 @@ INSTANTIATE_TEST_SUITE_P(All, FamilyLayouts,
                                             ::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32,
                                                               PrecisionMode::kFp16, PrecisionMode::kBf16,
                                                               PrecisionMode::kFp8)),
+                         name_of);
+
+INSTANTIATE_TEST_SUITE_P(WithoutFp8, FamilyLayouts,
+                         ::testing::Combine(::testing::ValuesIn(families(false, false)),
+                                            ::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32,
+                                                              PrecisionMode::kFp16, PrecisionMode::kBf16)),
                          name_of);
 
 INSTANTIATE_TEST_SUITE_P(All, FamilyTensorLayouts,
