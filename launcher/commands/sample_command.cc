@@ -175,7 +175,12 @@ CLI::Validator not_empty() {
 }
 
 void add_picture_options(CLI::App& command, PictureArguments& pictures) {
-  command.add_option("--images", pictures.count, "UNets: number of pictures")->check(CLI::Range(1, 1 << 20));
+  CLI::Option* images = command.add_option("--images", pictures.count, "UNets: number of pictures");
+  images->check(CLI::Range(1, 1 << 20));
+  for (const char* text_option : {"--prompt", "--prompts", "--tokens", "--temperature", "--top-k", "--top-p",
+                                  "--stop", "--stop-at-document", "--no-cache", "--tokenizer"}) {
+    images->excludes(command.get_option(text_option));
+  }
   command.add_option("--grid", pictures.grid, "Write all pictures into one PNG file")->check(not_empty());
   command.add_option("--out", pictures.folder, "Write each picture as a PNG file in this folder")
       ->check(not_empty());
@@ -196,6 +201,10 @@ void add_picture_options(CLI::App& command, PictureArguments& pictures) {
       .add_option("--condition", pictures.condition,
                   "Safetensors file with `condition` [N, L, D]; pictures take its rows in turn")
       ->check(not_empty());
+  for (const char* option :
+       {"--grid", "--out", "--latents", "--sampler", "--steps", "--guidance", "--class", "--condition"}) {
+    command.get_option(option)->needs(images);
+  }
 }
 
 }  // namespace
@@ -205,13 +214,14 @@ void add_sample_command(CLI::App& app, Command& chosen) {
   CLI::App* command = app.add_subcommand("sample", "Generate text or pictures with a trained model");
   command->footer(
       "On a terminal, control characters in the text are shown as escapes, except newlines and tabs. "
-      "Files and pipes get the text unchanged.");
+      "Files and pipes get the text unchanged.\n\n"
+      "Pictures of a UNet:\n  trireme sample out/job --images 64 --grid grid.png");
   SamplingOptions& sampling = arguments->sampling;
   command
       ->add_option(
           "CHECKPOINT", arguments->checkpoint,
           "A checkpoint, the output folder of a run (its newest checkpoint), or a folder of Hugging Face's "
-          "transformers")
+          "transformers or diffusers")
       ->required();
   CLI::Option* prompt = command->add_option("--prompt", arguments->prompt, "Text to continue");
   command

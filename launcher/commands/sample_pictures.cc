@@ -1,6 +1,6 @@
 #include "launcher/commands/sample_pictures.h"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -41,10 +41,16 @@ Conditions read_conditions(const PictureArguments& arguments, const ModelSection
   const auto elems = static_cast<std::size_t>(model.seq_len * model.condition_width);
   const auto read = [&](const char* name) {
     const SafetensorsTensor& tensor = file.tensor(name);
-    TRIREME_CHECK(is_float_data(tensor) && tensor.num_elems > 0 && tensor.num_elems % elems == 0,
-                  "--condition {}: `{}` has {} numbers of dtype {}, and the model needs [{}, {}]",
-                  arguments.condition, name, tensor.num_elems, tensor.dtype, model.seq_len,
-                  model.condition_width);
+    // `condition` is [N, L, D], `null_condition` [L, D].
+    const std::vector<std::int64_t>& shape = tensor.shape;
+    const bool fits = shape.size() >= 2 && shape[shape.size() - 2] == model.seq_len &&
+                      shape.back() == model.condition_width;
+    TRIREME_CHECK(
+        is_float_data(tensor) && tensor.num_elems > 0 && fits,
+        "--condition {}: `{}` is {} of the shape [{}], and the model needs [{}, {}] for a picture, as "
+        "F32, F16 or BF16",
+        arguments.condition, name, tensor.dtype, fmt::join(shape, ", "), model.seq_len,
+        model.condition_width);
     std::vector<float> values(tensor.num_elems);
     copy_as_floats(tensor, 0, values);
     return values;
@@ -138,6 +144,18 @@ void write_pictures(const PictureArguments& arguments, std::span<const float> sa
   write_image(arguments.grid, grid_of(images, columns));
 }
 
+void check_outputs(const PictureArguments& arguments) {
+  TRIREME_CHECK(arguments.grid.empty() || std::filesystem::path(arguments.grid).extension() == ".png",
+                "--grid {}: pictures are PNG files: give a name that ends in .png", arguments.grid);
+  for (const auto& [option, file] : {std::pair("--grid", arguments.grid), {"--latents", arguments.latents}}) {
+    if (!file.empty()) check_can_be_written(option, file);
+  }
+  std::error_code error;
+  TRIREME_CHECK(arguments.folder.empty() || !std::filesystem::exists(arguments.folder, error) ||
+                    std::filesystem::is_directory(arguments.folder, error),
+                "--out {} is a file: give a folder, or --grid for one picture of all", arguments.folder);
+}
+
 }  // namespace
 
 void check_picture_arguments(const PictureArguments& arguments, const JobConfig& job) {
@@ -157,19 +175,19 @@ void check_picture_arguments(const PictureArguments& arguments, const JobConfig&
                 arguments.guidance);
   TRIREME_CHECK(
       arguments.guidance == 1.0 || job.diffusion.class_dropout > 0,
-      "--guidance {}: the model was trained with diffusion.class_dropout = 0, and has no prediction "
-      "without a class: train it with 0.1",
-      arguments.guidance);
-  TRIREME_CHECK(arguments.picture_class < model.classes, "--class {}: the model has {} classes",
-                arguments.picture_class, model.classes);
+      "--guidance {}: the model was trained with diffusion.class_dropout = 0, and has no prediction without "
+      "a {}: train it with 0.1",
+      arguments.guidance, model.condition_width > 0 ? "condition" : "class");
+  TRIREME_CHECK(arguments.picture_class < 0 || model.classes > 0,
+                "--class {}: the model has no classes: leave the option out", arguments.picture_class);
+  TRIREME_CHECK(arguments.picture_class < std::max<std::int64_t>(model.classes, 1),
+                "--class {}: the model has {} classes", arguments.picture_class, model.classes);
   TRIREME_CHECK(
       (model.condition_width > 0) == !arguments.condition.empty(),
       "--condition \"{}\": the model's condition has the width {}: {}", arguments.condition,
       model.condition_width,
       model.condition_width > 0 ? "give a file with the tensor `condition`" : "leave the option out");
-  for (const auto& [option, file] : {std::pair("--grid", arguments.grid), {"--latents", arguments.latents}}) {
-    if (!file.empty()) check_can_be_written(option, file);
-  }
+  check_outputs(arguments);
 }
 
 void sample_pictures(Engine& engine, const PictureArguments& arguments, const JobConfig& job,
@@ -179,7 +197,7 @@ void sample_pictures(Engine& engine, const PictureArguments& arguments, const Jo
       .method = method.method,
       .num_steps = arguments.num_steps > 0 ? arguments.num_steps : method.num_steps,
       .prediction = job.diffusion.prediction,
-      .clips = job.model.channels == 3};
+      .clips = job.model.channels == 3 && job.data.kind != DataKind::kLatents};
   const NoiseSchedule schedule(noise_schedule_of(job.diffusion));
   const PictureDenoiser denoiser(engine, arguments, job);
   std::vector<float> samples;

@@ -1,5 +1,7 @@
 #include "launcher/data/diffusion_data.h"
 
+#include <fmt/ranges.h>
+
 #include <utility>
 
 #include "launcher/data/image_data.h"
@@ -25,13 +27,8 @@ std::int64_t data_classes(const JobConfig& config) {
   return rows > 0 && config.diffusion.class_dropout > 0 ? rows - 1 : rows;
 }
 
-void check_diffusion(const JobConfig& config) {
+void check_pictures(const JobConfig& config) {
   const ModelSection& model = config.model;
-  TRIREME_CHECK(
-      config.diffusion.class_dropout == 0 || model.classes > 1 || model.condition_width > 0,
-      "diffusion.class_dropout = {} needs model.classes or model.condition_width: model.classes is the "
-      "number of the data's classes and one more, which stands for \"no class\"",
-      config.diffusion.class_dropout);
   if (config.data.kind != DataKind::kImages) return;
   TRIREME_CHECK(model.channels == 3, "data.kind = \"images\" has 3 channels, and model.channels = {}",
                 model.channels);
@@ -89,7 +86,7 @@ JobConfig in_unit_range(JobConfig config) {
 }
 
 JobData open_noised_eval(const JobConfig& config, bool read_whole) {
-  check_diffusion(config);
+  check_pictures(config);
   if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_noise(config)};
   JobData data;
   if (config.data.kind == DataKind::kLatents) {
@@ -102,7 +99,7 @@ JobData open_noised_eval(const JobConfig& config, bool read_whole) {
 }
 
 JobData open_noised(const JobConfig& config, bool read_whole) {
-  check_diffusion(config);
+  check_pictures(config);
   if (config.data.kind == DataKind::kImages) {
     JobData data = kImageData.open(in_unit_range(config), read_whole);
     data.train = with_noise(config, data.train);
@@ -135,6 +132,21 @@ SampleSpec noised_sample_spec(const JobConfig& config) {
 
 NoiseSchedule::Options noise_schedule_of(const DiffusionSection& diffusion) {
   return {.kind = diffusion.schedule, .betas = diffusion.betas};
+}
+
+void check_diffusion(const JobConfig& config) {
+  const DiffusionSection& diffusion = config.diffusion;
+  try {
+    NoiseSchedule{noise_schedule_of(diffusion)};
+  } catch (const Error& error) {
+    throw error.saying(
+        fmt::format("diffusion.betas = [{}]: {}", fmt::join(diffusion.betas, ", "), error.what()));
+  }
+  TRIREME_CHECK(
+      diffusion.class_dropout == 0 || config.model.classes > 1 || config.model.condition_width > 0,
+      "diffusion.class_dropout = {} needs model.classes or model.condition_width: model.classes is the "
+      "number of the data's classes and one more, which stands for \"no class\"",
+      diffusion.class_dropout);
 }
 
 const DataModule kDiffusionData{

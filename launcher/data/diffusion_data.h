@@ -8,6 +8,9 @@ namespace trireme {
 
 extern const DataModule kDiffusionData;
 
+/// Throws Error(kInvalidInput), naming the key, for values of [diffusion] that the model cannot train with.
+void check_diffusion(const JobConfig& config);
+
 /// The options of [diffusion].
 NoiseSchedule::Options noise_schedule_of(const DiffusionSection& diffusion);
 

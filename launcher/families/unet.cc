@@ -80,6 +80,7 @@ void fill_in_shape(JobConfig& config) {
   ModelSection& model = config.model;
   const UnetConfig unet = unet_config(model);
   put_shape(unet, model);
+  check_diffusion(config);
   if (unet.condition_width > 0 && model.seq_len == 0) model.seq_len = kTextVectors;
   // The network takes images of any size; the data decides.
   std::int64_t& size = config.data.image_size;

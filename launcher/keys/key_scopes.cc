@@ -64,7 +64,10 @@ KeyScope for_masked_models() {
 
 KeyScope for_document_models() {
   return for_families(
-      [](const ModelFamily& family, std::string_view) { return family.data.other_kind.has_value(); }, "");
+      [](const ModelFamily& family, std::string_view) {
+        return family.data.other_kind && is_of_documents(*family.data.other_kind);
+      },
+      "");
 }
 
 KeyScope for_crop(ViewOptions::Crop crop) {

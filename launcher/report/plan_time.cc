@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "launcher/cluster/cluster_file.h"
+#include "launcher/families/model_family.h"
 #include "launcher/render/text_table.h"
 #include "runtime/base/error.h"
 
@@ -56,7 +57,9 @@ PlanTime plan_time(const JobConfig& config, const PlannedJob& job, const StepPla
                   return price_plan(job, plan, choice.cluster, choice.ranks_device(), KeepTimeline::kYes);
                 })};
   time.samples_per_s = static_cast<double>(config.train.global_batch) * 1e3 / time.price.step_ms;
-  time.tokens_per_s = time.samples_per_s * static_cast<double>(config.model.seq_len);
+  if (!family_of(config.model).makes_pictures) {  // their seq_len counts vectors of a condition
+    time.tokens_per_s = time.samples_per_s * static_cast<double>(config.model.seq_len);
+  }
   time.steps = config.train.steps;
   time.hours = time.price.step_ms * static_cast<double>(config.train.steps) / 3.6e6;
   time.cost = time.hours * job.num_ranks * choice.ranks_device().price_per_hour;

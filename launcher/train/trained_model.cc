@@ -28,6 +28,8 @@ TrainedModel open_transformers(const fs::path& folder) {
       folder.string();  // every job names its training data, and these commands do not read it
   config.data.kind = family_of(config.model).data.kind;
   if (const auto diffusion = scheduler_of_pipeline(folder)) config.diffusion = *diffusion;
+  // Folders of diffusers do not say that conditions were dropped. Stable Diffusion dropped a tenth.
+  if (config.model.condition_width > 0) config.diffusion.class_dropout = 0.1;
   for (const std::string& note : notes) log_info(note);
   const fs::path preprocessor = folder / kHfPreprocessorFile;
   std::error_code error;
