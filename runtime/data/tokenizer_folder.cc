@@ -53,9 +53,11 @@ bool has_ids_of_bytes(const Json& json) {
   if (!json.is_object() || !is_empty(json, "normalizer") || !is_empty(json, "added_tokens")) return false;
   const auto model = json.find("model");
   if (model == json.end() || !model->is_object() || !is_empty(*model, "merges")) return false;
-  const Json bytes = Json::parse(tokenizer_json_of_bytes())["model"];
-  return model->contains("type") && (*model)["type"] == bytes["type"] && model->contains("vocab") &&
-         (*model)["vocab"] == bytes["vocab"];
+  const Json bytes = Json::parse(tokenizer_json_of_bytes());
+  // Another splitting could remove text.
+  return json.value("pre_tokenizer", Json()) == bytes["pre_tokenizer"] &&
+         model->value("type", Json()) == bytes["model"]["type"] &&
+         model->value("vocab", Json()) == bytes["model"]["vocab"];
 }
 
 /// The text in sentencepiece's form: U+2581 for the space.
