@@ -77,6 +77,7 @@ ExitCode run_calibrate(const CalibrateArguments& arguments) {
       read_runs(arguments.runs, cluster, arguments.skip_bad ? BadRows::kSkip : BadRows::kRefuse,
                 MeasuredSteps::kNeeded);
   for (const std::string& reason : file.skipped) log_warning(reason + "; skipped");
+  check_folds(arguments.folds, std::ssize(file.measured()));  // before the fit, which takes minutes
   FitProgress progress(arguments.folds);
   const std::vector<MeasuredStep> runs = progress.observed(file.measured());
   const Cluster fitted = calibrate(cluster, runs);

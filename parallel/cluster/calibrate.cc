@@ -192,12 +192,16 @@ Cluster calibrate(const Cluster& cluster, std::span<const MeasuredStep> runs,
   return Fit(cluster, runs, options).run();
 }
 
-std::vector<double> cross_validate(const Cluster& cluster, std::span<const MeasuredStep> runs, int num_folds,
-                                   std::uint64_t seed, const CalibrationOptions& options) {
-  const int num_runs = static_cast<int>(runs.size());
+void check_folds(int num_folds, std::int64_t num_runs) {
   TRIREME_CHECK(num_folds >= 2 && num_folds <= num_runs,
                 "cross-validation in {} folds needs at least 2 of them and as many runs; there are {}",
                 num_folds, num_runs);
+}
+
+std::vector<double> cross_validate(const Cluster& cluster, std::span<const MeasuredStep> runs, int num_folds,
+                                   std::uint64_t seed, const CalibrationOptions& options) {
+  const int num_runs = static_cast<int>(runs.size());
+  check_folds(num_folds, num_runs);
   std::vector<int> order(num_runs);
   std::iota(order.begin(), order.end(), 0);
   std::mt19937_64 random(seed);

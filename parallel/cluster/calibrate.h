@@ -34,9 +34,12 @@ struct CalibrationOptions {
 Cluster calibrate(const Cluster& cluster, std::span<const MeasuredStep> runs,
                   const CalibrationOptions& options = {});
 
+/// Throws Error(kInvalidInput) unless `num_runs` runs can be distributed over `num_folds` folds, at least
+/// two.
+void check_folds(int num_folds, std::int64_t num_runs);
+
 /// predicted / measured - 1 of each run, predicted by a cluster that was calibrated without it. A seeded
-/// shuffle distributes the runs over `num_folds` folds. Throws Error(kInvalidInput) for fewer runs than
-/// folds, or one fold.
+/// shuffle distributes the runs over `num_folds` folds: see check_folds().
 std::vector<double> cross_validate(const Cluster& cluster, std::span<const MeasuredStep> runs, int num_folds,
                                    std::uint64_t seed, const CalibrationOptions& options = {});
 
