@@ -24,6 +24,7 @@
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/data/dataset_info.h"
+#include "runtime/data/document_file.h"
 #include "runtime/data/open_images.h"
 
 namespace trireme {
@@ -70,6 +71,7 @@ void take_data(const JobTemplate& job, const InitArguments& arguments, TemplateV
                   job.name);
     take_images(arguments.data, values);
   } else if (!arguments.data.empty()) {
+    TRIREME_CHECK(fs::exists(arguments.data), "--data {}: there is no such folder", arguments.data);
     if (!fs::exists(fs::path(arguments.data) / DatasetInfo::kFileName)) {
       throw Error(
           ErrorCode::kInvalidInput,
@@ -78,6 +80,7 @@ void take_data(const JobTemplate& job, const InitArguments& arguments, TemplateV
                       arguments.data, DatasetInfo::kFileName));
     }
     if (read_dataset_info(arguments.data).eval_tokens == 0) values.eval.clear();
+    values.has_conversations = fs::exists(marks_of(fs::path(arguments.data) / "train.bin"));
   }
 }
 
@@ -89,7 +92,10 @@ void take_pretrained(const JobTemplate& job, const InitArguments& arguments, Tem
                   job.name);
     return;
   }
-  TRIREME_CHECK(!job.trains_images, "--from: `trireme init {}` starts from random weights", job.name);
+  TRIREME_CHECK(!job.trains_images,
+                "--from: `trireme init {}` starts from random weights; launcher/guide.md has a job that "
+                "fine-tunes a ViT",
+                job.name);
   const std::optional<std::string> folder = hf_folder_in(arguments.from);
   TRIREME_CHECK(folder.has_value(), "--from {}: write hf: and a folder of Hugging Face's transformers",
                 arguments.from);
@@ -156,10 +162,10 @@ void add_init_command(CLI::App& app, Command& chosen) {
     names.emplace_back(job.name);
   }
   command->add_option("NAME", arguments->name, purposes)->required()->check(CLI::IsMember(names));
-  command->add_option(
-      "--data", arguments->data,
-      "Tokens that `trireme data text` wrote; or, for images, a folder with one folder for each "
-      "class, or with train and test folders of such folders");
+  command->add_option("--data", arguments->data,
+                      "Folder that `trireme data text` or `trireme data chat` wrote; or, for images, a "
+                      "folder with one folder for each class, or with train and test folders of such "
+                      "folders");
   command->add_option("--from", arguments->from,
                       "hf:DIR, a pretrained model in a folder of Hugging Face's transformers");
   command->add_option("--out", arguments->out, "File to write (default: job.toml)");

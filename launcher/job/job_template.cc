@@ -63,6 +63,11 @@ std::string data_section(const JobTemplate& job, const TemplateValues& values) {
         "kind = \"images\"\ntrain = {:<17} # one folder for each class\nimage_size = 64           # side in "
         "pixels that the network sees\nflip = true               # mirror half of the pictures\n",
         path(values.train));
+  } else if (values.has_conversations) {
+    text += fmt::format(
+        "kind = \"chat\"             # the loss counts the marked targets only\ntrain = {:<17} # written by "
+        "`trireme data chat`\npack = true               # a row holds as many conversations as fit\n",
+        path(values.train));
   } else {
     text += fmt::format("kind = \"tokens\"\ntrain = {:<17} # written by `trireme data text`\n",
                         path(values.train));

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "launcher/config/nearest_name.h"
+#include "launcher/keys/key_suggestion.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -215,7 +215,7 @@ void check_value(const ConfigKey& key, const ConfigValue& value, const std::stri
   if (!key.rule.words.empty()) {
     throw Error(ErrorCode::kInvalidInput, "{}: {} = {} is out of range; allowed: {}; did you mean \"{}\"?",
                 where, key.full_name(), shortened(to_toml(value)), key.rule.text,
-                nearest_name(std::get<std::string>(value), key.rule.words));
+                suggest_word(std::get<std::string>(value), key.rule.words));
   }
   throw Error(ErrorCode::kInvalidInput, "{}: {} = {} is out of range{}; allowed: {}", where, key.full_name(),
               shortened(to_toml(value)), is_allowed(value) ? " in fp32, where it is " + to_toml(rounded) : "",

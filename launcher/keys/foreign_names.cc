@@ -180,6 +180,12 @@ constexpr std::pair<std::string_view, std::string_view> kSections[] = {
     {"logging logger logs wandb tensorboard monitoring", "log"},
 };
 
+constexpr std::pair<std::string_view, std::string_view> kForeignWords[] = {
+    {"gpu nvidia", "cuda"},
+    {"half float16 16_mixed", "fp16"},
+    {"float single float32 full", "fp32"},
+};
+
 std::string normal_form(std::string_view name) {
   while (name.starts_with('-')) name.remove_prefix(1);
   std::string normal(name);
@@ -214,6 +220,14 @@ std::string_view find_foreign_section(std::string_view section) {
   const std::string normal = normal_form(section);
   for (const auto& [names, ours] : kSections) {
     if (holds(names, normal)) return ours;
+  }
+  return "";
+}
+
+std::string_view find_foreign_word(std::string_view word) {
+  const std::string normal = normal_form(word);
+  for (const auto& [words, ours] : kForeignWords) {
+    if (holds(words, normal)) return ours;
   }
   return "";
 }

@@ -1,4 +1,4 @@
-// Names of settings in other frameworks, each with our key of the same meaning.
+// Names and values of settings in other frameworks, each with our key of the same meaning.
 #pragma once
 
 #include <span>
@@ -21,5 +21,8 @@ const ForeignName* find_foreign_name(std::string_view name);
 
 /// Our section for another framework's name: "train" for "trainer". Empty if unknown.
 std::string_view find_foreign_section(std::string_view section);
+
+/// Our word for another framework's value of a key: "cuda" for "gpu". Empty if unknown.
+std::string_view find_foreign_word(std::string_view word);
 
 }  // namespace trireme

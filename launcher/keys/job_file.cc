@@ -236,6 +236,15 @@ void check_effects(const Reading& reading) {
   }
 }
 
+/// The model in the folder that model.from names. Errors name the key.
+ModelSection shape_in(const std::string& from, std::vector<std::string>& notes) {
+  try {
+    return model_of_hf_folder(*hf_folder_in(from), &notes);  // the key's rule requires "hf:"
+  } catch (const Error& error) {
+    throw error.saying(fmt::format("model.from = \"{}\": {}", from, error.what()));
+  }
+}
+
 /// Resolves model.from: copies the values of the imported configuration to all keys that are not given.
 void take_shape(Reading& reading) {
   JobConfig& config = reading.config;
@@ -245,9 +254,8 @@ void take_shape(Reading& reading) {
                 "model.from = \"{}\" and model.size = \"{}\" both define the shape", from, config.model.size);
   JobConfig shape;
   std::vector<std::string> notes;
-  const std::string folder = *hf_folder_in(from);  // checked by the key's rule
-  shape.model = model_of_hf_folder(folder, &notes);
-  if (const auto diffusion = scheduler_of_pipeline(folder)) shape.diffusion = *diffusion;
+  shape.model = shape_in(from, notes);
+  if (const auto diffusion = scheduler_of_pipeline(*hf_folder_in(from))) shape.diffusion = *diffusion;
   if (config.model.init_from.empty())
     std::ranges::for_each(notes, log_warning);  // otherwise the run's log prints them
   TRIREME_CHECK(!reading.given.contains("model.name") || config.model.name == shape.model.name,

@@ -70,6 +70,12 @@ std::string suggest_key(std::string_view section, std::string_view name) {
   return fmt::format("did you mean {}?", with_hint(foreign->key, foreign->hint));
 }
 
+std::string suggest_word(std::string_view word, std::span<const std::string> accepted) {
+  const std::string_view foreign = find_foreign_word(word);
+  return std::ranges::find(accepted, foreign) != accepted.end() ? std::string(foreign)
+                                                                : nearest_name(word, accepted);
+}
+
 std::string suggest_section(std::string_view section, std::span<const std::string> keys) {
   constexpr int kMostKeys = 4;
   const std::string meant = meant_section(section);

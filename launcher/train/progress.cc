@@ -60,7 +60,10 @@ std::string describe_eval(const EvalMetrics& metrics) {
   if (metrics.top1) text += fmt::format("  top-1 {:.2f} %", 100 * *metrics.top1);
   if (metrics.top5) text += fmt::format("  top-5 {:.2f} %", 100 * *metrics.top5);
   if (!metrics.noise_bands.empty()) {
-    text += fmt::format("  by tenth of the noise {:.4f}", fmt::join(metrics.noise_bands, " "));
+    text += "  by tenth of the noise";
+    for (const double band : metrics.noise_bands) {  // NaN: no sample has this noise
+      text += std::isnan(band) ? std::string(" -") : fmt::format(" {:.4f}", band);
+    }
   }
   if (metrics.of_averages) text += " (ema)";
   return text;

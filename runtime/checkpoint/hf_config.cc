@@ -18,7 +18,9 @@ HfConfig::HfConfig(const std::filesystem::path& folder)
 
 HfConfig::HfConfig(const std::filesystem::path& folder, const std::string& name) : path_(folder / name) {
   std::error_code error;
-  TRIREME_CHECK(std::filesystem::is_directory(folder, error), "there is no folder {}", folder.string());
+  TRIREME_CHECK(std::filesystem::is_directory(folder, error),
+                "there is no folder {}: name one that save_pretrained wrote; nothing is downloaded",
+                folder.string());
   TRIREME_CHECK(std::filesystem::exists(path_, error),
                 "{} has no {}: it is no folder that transformers or diffusers saved, or `trireme export`",
                 folder.string(), name);

@@ -97,6 +97,25 @@ TEST_F(InitCli, JobsOfPretrainedModelsTrainAsTheyStand) {
   }
 }
 
+TEST_F(InitCli, JobsOfConversationsTrainOnTheirTargets) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "a question\t" + std::to_string(i) + "\n";
+  testing::write_file(scratch_ / "lines.tsv", text);
+  ASSERT_EQ(run({"data", "documents", "lines.tsv", "--out", "talk", "--unlabelled"}).exit_code, 0);
+  for (const std::string split : {"train", "eval"}) {  // `trireme data chat` marks the targets like this
+    const std::string tokens = testing::read_file(scratch_ / "talk" / (split + ".bin"));
+    constexpr std::size_t kHeader = 256 * sizeof(std::int32_t);
+    std::string marks = tokens.substr(0, kHeader);
+    while (marks.size() < tokens.size()) marks.append({'\1', '\0'});
+    testing::write_file(scratch_ / "talk" / (split + ".targets"), marks);
+  }
+  ASSERT_EQ(init({"gpt", "--data", "talk"}).exit_code, 0);
+  EXPECT_THAT(job(), HasSubstr("kind = \"chat\" "));
+  const ProgramResult trained = step("run");
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("conversations in"));
+}
+
 TEST_F(InitCli, Refusals) {
   testing::write_file(scratch_ / "mine.toml", "x");
   EXPECT_THAT(refusal({"init", "gpt", "--out", "mine.toml"}),
@@ -104,6 +123,7 @@ TEST_F(InitCli, Refusals) {
   EXPECT_EQ(testing::read_file(scratch_ / "mine.toml"), "x");
   EXPECT_THAT(refusal({"init", "gtp"}), HasSubstr("gtp"));
   EXPECT_THAT(refusal({"init", "gpt", "--data", "texts"}), HasSubstr("`trireme data text texts --out data`"));
+  EXPECT_THAT(refusal({"init", "gpt", "--data", "none"}), HasSubstr("--data none: there is no such folder"));
   EXPECT_THAT(refusal({"init", "lora", "--data", "data"}), HasSubstr("--from hf:DIR"));
   EXPECT_THAT(refusal({"init", "lora", "--from", "nowhere", "--data", "data"}), HasSubstr("--from nowhere"));
   EXPECT_THAT(refusal({"init", "lora", "--from", "hf:nowhere", "--data", "data"}), HasSubstr("nowhere"));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 
 namespace trireme {
@@ -55,6 +56,13 @@ TEST(Progress, PhasesAndTheSlowestRankAtWill) {
   metrics.phases = phases_of_step({}, 0.01, 0, 0);
   metrics.rank_times = {};
   EXPECT_EQ(describe_phases(metrics), "data 5 %");
+}
+
+TEST(Progress, ATenthOfTheNoiseWithoutASampleIsADash) {
+  EvalMetrics metrics;
+  metrics.loss = 1.25;
+  metrics.noise_bands = {0.5, std::numeric_limits<double>::quiet_NaN(), 2.0};
+  EXPECT_EQ(describe_eval(metrics), "loss 1.2500  by tenth of the noise 0.5000 - 2.0000");
 }
 
 TEST(Progress, ResumedRunsCountTheirOwnSteps) {
