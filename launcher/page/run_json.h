@@ -10,8 +10,8 @@
 namespace trireme {
 
 /// {"name", "folder", "state", "config", "series": {"loss": {"x": [...], "y": [...]}}, "means": {...},
-/// "timeline", "confusion"}. The last two are pictures. Series hold the extremes of curves. Means exist for thinned curves and for curves that are
-/// stacked: [Note: thinned curves].
+/// "timeline", "confusion"}. The last two are pictures. Series hold the extremes of curves. Means exist for
+/// thinned curves and for curves that are stacked: [Note: thinned curves].
 nlohmann::ordered_json run_json(const RunReader& reader, const std::string& name);
 
 /// A new line in the form that a page appends: {"step": 5, "loss": 1.5, "memory.parameters": 1024}.
