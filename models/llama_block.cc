@@ -19,7 +19,7 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
       config_(config),
       cut_(layer_cut(config.chunks, config.kv_heads)),
       chunks_(static_cast<std::size_t>(cut_.chunks)) {
-  const std::int64_t c = config.hidden, head_dim = c / config.heads;
+  const std::int64_t c = config.hidden, head_dim = config.head_dim;
   check_tensor_cut(this->name(), config.chunks, {"kv_heads", config.kv_heads},
                    {{"hidden", c}, {"ffn", config.ffn}});
   if (config.chunks > 1) {
@@ -39,9 +39,17 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
   const int group = static_cast<int>(config.heads / config.kv_heads);
   for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-    chunk.qkv_weight = weight("attention.qkv.weight", (config.heads + 2 * config.kv_heads) * head_dim, c,
-                              config.init_stddev, i, CutDim::kRows, {group, 1, 1});
-    chunk.out_weight = weight("attention.out.weight", c, c, config.residual_stddev, i, CutDim::kColumns);
+    const std::int64_t packed = (config.heads + 2 * config.kv_heads) * head_dim;
+    const std::array<int, 3> sections{group, 1, 1};
+    chunk.qkv_weight =
+        weight("attention.qkv.weight", packed, c, config.init_stddev, i, CutDim::kRows, sections);
+    if (config.qkv_bias) {
+      chunk.qkv_bias = declare(slice_of(
+          {.name = "attention.qkv.bias", .shape = {packed}, .init = Initializer::zeros(), .decay = false},
+          slice_of_chunk(i, cut_.chunks, CutDim::kRows, sections)));
+    }
+    chunk.out_weight = weight("attention.out.weight", c, config.heads * head_dim, config.residual_stddev, i,
+                              CutDim::kColumns);
   }
   norm2_weight_ = gain("norm2.weight");
   for (int i = 0; i < cut_.chunks; ++i) {
@@ -58,12 +66,14 @@ Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Tensor& bounds, c
   const int heads = static_cast<int>(config_.heads) / cut_.chunks;
   const int kv_heads = static_cast<int>(config_.kv_heads) / cut_.chunks;
   const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
-  return ops::projected_attention(
-      ctx, h,
-      [weight = chunk.qkv_weight, cut, groups = cut_.groups, rope](Context& inner, const Tensor& x) {
-        return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut, .groups = groups}), rope);
-      },
-      {.num_heads = heads, .num_kv_heads = kv_heads, .key_bounds = bounds});
+  return ops::projected_attention(ctx, h,
+                                  [weight = chunk.qkv_weight, bias = chunk.qkv_bias, cut,
+                                   groups = cut_.groups, rope](Context& inner, const Tensor& x) {
+                                    const ops::LinearOptions linear{
+                                        .bias = bias, .cut = cut, .groups = groups};
+                                    return ops::rope(inner, ops::linear(inner, x, weight, linear), rope);
+                                  },
+                                  {.num_heads = heads, .num_kv_heads = kv_heads, .key_bounds = bounds});
 }
 
 Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {

@@ -14,8 +14,10 @@ struct LlamaBlockConfig {
   std::int64_t hidden = 2048;
   std::int64_t heads = 32;
   std::int64_t kv_heads = 8;
+  std::int64_t head_dim = 64;
   std::int64_t ffn = 8192;
   RopeFrequencies rope;
+  bool qkv_bias = false;
   float norm_epsilon = 1e-5f;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // for both projections into the residual stream
@@ -30,7 +32,7 @@ class LlamaBlock final : public Block {
 
  private:
   struct Chunk {
-    ParamRef qkv_weight, out_weight, gate_up_weight, down_weight;
+    ParamRef qkv_weight, qkv_bias, out_weight, gate_up_weight, down_weight;
   };
   Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
                 ops::LinearCut cut) const;

@@ -15,34 +15,44 @@ namespace {
 constexpr double kTheirEpsilon = 1e-6;  // if config.json has none
 constexpr std::int64_t kMaxContext = 2048;
 
-constexpr std::int64_t kMistralKvHeads = 8;  // if config.json has none
+constexpr std::int64_t kMistralKvHeads = 8, kQwenKvHeads = 32;  // if config.json has none
 
-constexpr std::array<std::string_view, 4> kClasses{"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM",
-                                                   "MistralModel"};
+constexpr std::string_view kClasses[] = {"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM",
+                                         "MistralModel"};
+constexpr std::string_view kQwen2Classes[] = {"Qwen2ForCausalLM", "Qwen2Model"};
 
 constexpr std::string_view kOtherHeads[] = {"num_labels", "_num_labels", "id2label", "label2id",
                                             "problem_type"};
+constexpr std::string_view kWindows[] = {"sliding_window", "max_window_layers"};
 constexpr HfIdleKeys kIdle[] = {{"heads that a language model does not have", kOtherHeads}};
+constexpr HfIdleKeys kQwenIdle[] = {kIdle[0], {"windows, which use_sliding_window turns off", kWindows}};
 
 std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
-  const std::int64_t hidden = config.hidden, head_dim = hidden / config.heads;
+  const std::int64_t hidden = config.hidden, head_dim = config.head_dim();
   const std::int64_t q = config.heads * head_dim, kv = config.kv_heads * head_dim;
   std::vector<HfTensor> tensors{
       {"embedding.tokens", {{"model.embed_tokens.weight", {config.vocab, hidden}}}}};
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string ours = fmt::format("blocks.{}.", i), theirs = fmt::format("model.layers.{}.", i);
+    const std::string attention = theirs + "self_attn.";
     tensors.insert(tensors.end(),
                    {{ours + "norm1.weight", {{theirs + "input_layernorm.weight", {hidden}}}},
                     {ours + "attention.qkv.weight",
-                     {{theirs + "self_attn.q_proj.weight", {q, hidden}},
-                      {theirs + "self_attn.k_proj.weight", {kv, hidden}},
-                      {theirs + "self_attn.v_proj.weight", {kv, hidden}}}},
-                    {ours + "attention.out.weight", {{theirs + "self_attn.o_proj.weight", {hidden, q}}}},
+                     {{attention + "q_proj.weight", {q, hidden}},
+                      {attention + "k_proj.weight", {kv, hidden}},
+                      {attention + "v_proj.weight", {kv, hidden}}}},
+                    {ours + "attention.out.weight", {{attention + "o_proj.weight", {hidden, q}}}},
                     {ours + "norm2.weight", {{theirs + "post_attention_layernorm.weight", {hidden}}}},
                     {ours + "mlp.gate_up.weight",
                      {{theirs + "mlp.gate_proj.weight", {config.ffn, hidden}},
                       {theirs + "mlp.up_proj.weight", {config.ffn, hidden}}}},
                     {ours + "mlp.down.weight", {{theirs + "mlp.down_proj.weight", {hidden, config.ffn}}}}});
+    if (config.qkv_bias) {
+      tensors.push_back({ours + "attention.qkv.bias",
+                         {{attention + "q_proj.bias", {q}},
+                          {attention + "k_proj.bias", {kv}},
+                          {attention + "v_proj.bias", {kv}}}});
+    }
   }
   tensors.push_back({"head.norm.weight", {{"model.norm.weight", {hidden}}}});
   if (!config.tied) tensors.push_back({"head.weight", {{"lm_head.weight", {config.vocab, hidden}}}});
@@ -118,10 +128,35 @@ nlohmann::ordered_json rope_scaling_json(const ops::RopeScaling& scaling) {
 }
 
 /// A window of the whole context hides nothing.
-void check_window(const HfConfig& config) {
+void check_mistral_window(const HfConfig& config) {
   if (!config.has("sliding_window")) return;
   const std::int64_t context = config.count("max_position_embeddings", kMaxContext);
   if (config.count("sliding_window") < context) config.refuse("sliding_window", "null, or the whole context");
+}
+
+void check_qwen_window(const HfConfig& config) {
+  constexpr std::string_view kFull = "full_attention";
+  config.expect("use_sliding_window", false);
+  if (!config.has("layer_types")) return;
+  const std::vector<std::string> types = config.texts("layer_types");
+  if (std::ranges::count(types, kFull) < std::ssize(types)) {
+    config.refuse("layer_types", fmt::format("\"{}\" in every layer", kFull));
+  }
+}
+
+/// The heads of keys and values, whose default depends on the type.
+std::int64_t read_kv_heads(const HfConfig& config, std::int64_t heads) {
+  const std::string type = config.model_type();
+  if (type == kMistralHfType) return config.count("num_key_value_heads", kMistralKvHeads);
+  const bool is_qwen = type == kQwen2HfType && !config.is_null("num_key_value_heads");
+  return config.count("num_key_value_heads", is_qwen ? kQwenKvHeads : heads);
+}
+
+/// LlamaConfig::head_width: 0 for the width that follows from `hidden` and `heads`.
+std::int64_t read_head_width(const HfConfig& config, std::int64_t hidden, std::int64_t heads) {
+  if (!config.has("head_dim")) return 0;
+  const std::int64_t width = config.count("head_dim");
+  return width * heads == hidden ? 0 : width;
 }
 
 }  // namespace
@@ -134,15 +169,21 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
                     .vocab = config.count("vocab_size"),
                     .seq_len = std::min(kMaxContext, config.count("max_position_embeddings", kMaxContext)),
                     .tied = config.flag("tie_word_embeddings", false)};
-  const bool is_mistral = config.model_type() == kMistralHfType;
-  llama.kv_heads = config.count("num_key_value_heads", is_mistral ? kMistralKvHeads : llama.heads);
-  config.expect("head_dim", llama.hidden / llama.heads);
+  llama.kv_heads = read_kv_heads(config, llama.heads);
+  llama.head_width = read_head_width(config, llama.hidden, llama.heads);
   config.expect("hidden_act", "silu");
   llama.norm_epsilon = config.positive("rms_norm_eps", kTheirEpsilon);
-  if (is_mistral) check_window(config);
-  config.expect("attention_bias", false);
-  config.expect("mlp_bias", false);
-  config.architecture(kClasses);
+  const bool is_qwen = config.model_type() == kQwen2HfType;
+  llama.qkv_bias = is_qwen;
+  if (is_qwen) {
+    check_qwen_window(config);
+    config.architecture(kQwen2Classes);
+  } else {
+    if (config.model_type() == kMistralHfType) check_mistral_window(config);
+    config.expect("attention_bias", false);
+    config.expect("mlp_bias", false);
+    config.architecture(kClasses);
+  }
   const Rope rope = read_rope(config);
   llama.rope_theta = rope.theta;
   llama.rope_scaling = rope.scaling;
@@ -152,37 +193,44 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
         "max_position_embeddings is {}: unless the job sets model.seq_len, the context is {} tokens", context,
         kMaxContext));
   }
-  config.settle(kIdle);
+  config.settle(is_qwen ? std::span<const HfIdleKeys>(kQwenIdle) : kIdle);
   return llama;
 }
 
 nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
-  return {{"architectures", {"LlamaForCausalLM"}},
-          {"model_type", kLlamaHfType},
-          {"vocab_size", config.vocab},
-          {"max_position_embeddings", config.seq_len},
-          {"hidden_size", config.hidden},
-          {"intermediate_size", config.ffn},
-          {"num_hidden_layers", config.layers},
-          {"num_attention_heads", config.heads},
-          {"num_key_value_heads", config.kv_heads},
-          {"head_dim", config.hidden / config.heads},
-          {"hidden_act", "silu"},
-          {"rms_norm_eps", config.norm_epsilon},
-          {"rope_theta", config.rope_theta},
-          {"rope_scaling", rope_scaling_json(config.rope_scaling)},
-          {"attention_bias", false},
-          {"mlp_bias", false},
-          {"tie_word_embeddings", config.tied},
-          {"bos_token_id", nullptr},
-          {"eos_token_id", nullptr}};
+  const bool is_qwen = config.qkv_bias;
+  nlohmann::ordered_json json{
+      {"architectures", nlohmann::ordered_json::array({is_qwen ? kQwen2Classes[0] : kClasses[0]})},
+      {"model_type", is_qwen ? kQwen2HfType : kLlamaHfType},
+      {"vocab_size", config.vocab},
+      {"max_position_embeddings", config.seq_len},
+      {"hidden_size", config.hidden},
+      {"intermediate_size", config.ffn},
+      {"num_hidden_layers", config.layers},
+      {"num_attention_heads", config.heads},
+      {"num_key_value_heads", config.kv_heads},
+      {"head_dim", config.head_dim()},
+      {"hidden_act", "silu"},
+      {"rms_norm_eps", config.norm_epsilon},
+      {"rope_theta", config.rope_theta},
+      {"rope_scaling", rope_scaling_json(config.rope_scaling)}};
+  if (is_qwen) {
+    json["use_sliding_window"] = false;
+  } else {
+    json["attention_bias"] = false;
+    json["mlp_bias"] = false;
+  }
+  json["tie_word_embeddings"] = config.tied;
+  json["bos_token_id"] = nullptr;
+  json["eos_token_id"] = nullptr;
+  return json;
 }
 
 HfModel llama_to_hf(const LlamaConfig& config) {
   std::vector<HfCopy> copies;
   if (config.tied) copies.push_back({"lm_head.weight", "model.embed_tokens.weight"});
-  const std::int64_t head_dim = config.hidden / config.heads;
-  const RopeFrequencies rope = ops::rope_frequencies(head_dim, config.rope_theta, config.rope_scaling);
+  const RopeFrequencies rope =
+      ops::rope_frequencies(config.head_dim(), config.rope_theta, config.rope_scaling);
   const auto pairs = std::span(rope.frequencies).first(static_cast<std::size_t>(rope.num_pairs));
   return {.config = llama_hf_config(config),
           .prefix = "model.",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Takes GPT-2, Llama, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them back, both
-ways beside PyTorch.
+"""Takes GPT-2, Llama, Qwen2, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them back,
+both ways beside PyTorch.
 
     torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
 
@@ -32,6 +32,11 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidd
          "intermediate_size": 80, "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 101,
          "max_position_embeddings": 24, "rms_norm_eps": 1e-5, "rope_theta": 500.0, "rope_scaling": None,
          "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": None}
+QWEN2 = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 48,
+         "intermediate_size": 80, "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 101,
+         "max_position_embeddings": 24, "rms_norm_eps": 1e-6, "rope_theta": 500.0, "hidden_act": "silu",
+         "use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1, "tie_word_embeddings": True,
+         "bos_token_id": None, "eos_token_id": None}
 BERT = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_layers": 2, "hidden_size": 48,
         "intermediate_size": 192, "num_attention_heads": 6, "vocab_size": 101, "max_position_embeddings": 24,
         "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
@@ -48,6 +53,9 @@ CASES = {
     "llama": LLAMA,
     "mistral, epsilon": {**LLAMA, "model_type": "mistral", "architectures": ["MistralForCausalLM"],
                          "sliding_window": None, "rms_norm_eps": 0.03},
+    "llama, wide heads": {**LLAMA, "head_dim": 12},
+    "qwen2": QWEN2,
+    "qwen2, untied, scaled rope": {**QWEN2, "tie_word_embeddings": False, "rope_scaling": LLAMA3},
     "bert": BERT,
     "bert, epsilon": {**BERT, "layer_norm_eps": 0.02},
     "vit": VIT,
