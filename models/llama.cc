@@ -60,6 +60,10 @@ BlockList build_llama(const LlamaConfig& config) {
                     {"the width of all heads,", config.head_dim() * config.heads},
                     {"the width of all kv_heads,", config.head_dim() * config.kv_heads},
                     {"ffn", config.ffn}});
+  TRIREME_CHECK(!config.qk_norm || config.tensor_chunks == 1,
+                "llama: qk_norm is not computed in tensor chunks, because all heads share its weights; use "
+                "tensor_chunks 1, not {}",
+                config.tensor_chunks);
   constexpr float kStddev = 0.02f;
   const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
   BlockList blocks;
@@ -77,6 +81,7 @@ BlockList build_llama(const LlamaConfig& config) {
       .ffn = config.ffn,
       .rope = ops::rope_frequencies(config.head_dim(), config.rope_theta, config.rope_scaling),
       .qkv_bias = config.qkv_bias,
+      .qk_norm = config.qk_norm,
       .norm_epsilon = static_cast<float>(config.norm_epsilon),
       .init_stddev = kStddev,
       .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers)),

@@ -1,5 +1,6 @@
 // Llama (Touvron et al. 2023; Grattafiori et al. 2024) as blocks: RMS norm, rotary positions, grouped
-// queries, SwiGLU. Qwen2 (Yang et al. 2024) has qkv_bias in addition.
+// queries, SwiGLU. Qwen2 (Yang et al. 2024) has qkv_bias in addition, and Qwen3
+// (Yang et al. 2025) qk_norm.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct LlamaConfig {
   ops::RopeScaling rope_scaling;
   double norm_epsilon = 1e-5;
   bool qkv_bias = false;  // biases of the projections to queries, keys and values
+  bool qk_norm = false;   // RMS norms of each head of queries and keys; needs tensor_chunks 1
   bool tied = false;      // the head uses the token table
   int tensor_chunks = 1;  // chunks of each layer; divides kv_heads and ffn
 
@@ -42,8 +44,8 @@ std::int64_t default_llama_ffn(std::int64_t hidden);
 
 /// layers + 2 blocks: "embedding", "blocks.0" ..., "head". Weights are normal(0, 0.02), projections into the
 /// residual stream normal(0, 0.02 / sqrt(2 layers)), norms one, biases zero. Throws Error(kInvalidInput) if
-/// heads does not divide hidden and head_width is 0, kv_heads does not divide heads, or the head width is
-/// odd.
+/// heads does not divide hidden and head_width is 0, kv_heads does not divide heads, the head width is odd,
+/// or qk_norm has more than one of tensor_chunks.
 BlockList build_llama(const LlamaConfig& config);
 
 }  // namespace trireme

@@ -7,8 +7,7 @@
 #include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/add.h"
-#include "runtime/ops/attention.h"
-#include "runtime/ops/chunks.h"
+#include "runtime/ops/head_norm.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/swiglu.h"
 
@@ -32,10 +31,11 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
         slice_of({.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true},
                  slice_of_chunk(chunk, cut_.chunks, dim, sections)));
   };
-  const auto gain = [&](const char* key) {
-    return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
+  const auto gain = [&](const char* key, std::int64_t width) {
+    return declare(
+        {.name = key, .shape = {width}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
-  norm1_weight_ = gain("norm1.weight");
+  norm1_weight_ = gain("norm1.weight", c);
   const int group = static_cast<int>(config.heads / config.kv_heads);
   for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
@@ -51,7 +51,11 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
     chunk.out_weight = weight("attention.out.weight", c, config.heads * head_dim, config.residual_stddev, i,
                               CutDim::kColumns);
   }
-  norm2_weight_ = gain("norm2.weight");
+  if (config.qk_norm) {
+    q_norm_weight_ = gain("attention.q_norm.weight", head_dim);
+    k_norm_weight_ = gain("attention.k_norm.weight", head_dim);
+  }
+  norm2_weight_ = gain("norm2.weight", c);
   for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.gate_up_weight =
@@ -61,18 +65,25 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
 }
 
 // Rotary positions count from the start of the row: scores depend on differences of positions only.
+ops::QkvProjection LlamaBlock::projection(const Chunk& chunk, ops::LinearCut cut,
+                                          const ops::RopeOptions& rope) const {
+  const ops::LinearOptions linear{.bias = chunk.qkv_bias, .cut = cut, .groups = cut_.groups};
+  const ops::HeadNormOptions norm{
+      .num_heads = rope.num_heads, .num_kv_heads = rope.num_kv_heads, .epsilon = config_.norm_epsilon};
+  return [weight = chunk.qkv_weight, q_gamma = q_norm_weight_, k_gamma = k_norm_weight_, linear, norm, rope](
+             Context& ctx, const Tensor& x) {
+    Tensor qkv = ops::linear(ctx, x, weight, linear);
+    if (q_gamma.defined()) qkv = ops::head_norm(ctx, qkv, q_gamma, k_gamma, norm);
+    return ops::rope(ctx, qkv, rope);
+  };
+}
+
 Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
                           ops::LinearCut cut) const {
   const int heads = static_cast<int>(config_.heads) / cut_.chunks;
   const int kv_heads = static_cast<int>(config_.kv_heads) / cut_.chunks;
   const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
-  return ops::projected_attention(ctx, h,
-                                  [weight = chunk.qkv_weight, bias = chunk.qkv_bias, cut,
-                                   groups = cut_.groups, rope](Context& inner, const Tensor& x) {
-                                    const ops::LinearOptions linear{
-                                        .bias = bias, .cut = cut, .groups = groups};
-                                    return ops::rope(inner, ops::linear(inner, x, weight, linear), rope);
-                                  },
+  return ops::projected_attention(ctx, h, projection(chunk, cut, rope),
                                   {.num_heads = heads, .num_kv_heads = kv_heads, .key_bounds = bounds});
 }
 

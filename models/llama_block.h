@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/block.h"
+#include "runtime/ops/attention.h"
 #include "runtime/ops/chunks.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/rope.h"
@@ -18,6 +19,7 @@ struct LlamaBlockConfig {
   std::int64_t ffn = 8192;
   RopeFrequencies rope;
   bool qkv_bias = false;
+  bool qk_norm = false;  // needs chunks = 1
   float norm_epsilon = 1e-5f;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // for both projections into the residual stream
@@ -34,6 +36,7 @@ class LlamaBlock final : public Block {
   struct Chunk {
     ParamRef qkv_weight, qkv_bias, out_weight, gate_up_weight, down_weight;
   };
+  ops::QkvProjection projection(const Chunk& chunk, ops::LinearCut cut, const ops::RopeOptions& rope) const;
   Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
                 ops::LinearCut cut) const;
   Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
@@ -41,6 +44,7 @@ class LlamaBlock final : public Block {
 
   LlamaBlockConfig config_;
   ParamRef norm1_weight_, norm2_weight_;
+  ParamRef q_norm_weight_, k_norm_weight_;  // undefined without qk_norm
   ops::ChunkCut cut_;
   std::vector<Chunk> chunks_;
 };

@@ -15,11 +15,12 @@ namespace {
 constexpr double kTheirEpsilon = 1e-6;  // if config.json has none
 constexpr std::int64_t kMaxContext = 2048;
 
-constexpr std::int64_t kMistralKvHeads = 8, kQwenKvHeads = 32;  // if config.json has none
+constexpr std::int64_t kMistralKvHeads = 8, kQwenKvHeads = 32, kQwen3HeadDim = 128;  // likewise
 
 constexpr std::string_view kClasses[] = {"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM",
                                          "MistralModel"};
 constexpr std::string_view kQwen2Classes[] = {"Qwen2ForCausalLM", "Qwen2Model"};
+constexpr std::string_view kQwen3Classes[] = {"Qwen3ForCausalLM", "Qwen3Model"};
 
 constexpr std::string_view kOtherHeads[] = {"num_labels", "_num_labels", "id2label", "label2id",
                                             "problem_type"};
@@ -52,6 +53,11 @@ std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
                          {{attention + "q_proj.bias", {q}},
                           {attention + "k_proj.bias", {kv}},
                           {attention + "v_proj.bias", {kv}}}});
+    }
+    if (config.qk_norm) {
+      for (const std::string norm : {"q_norm.weight", "k_norm.weight"}) {
+        tensors.push_back({ours + "attention." + norm, {{attention + norm, {head_dim}}}});
+      }
     }
   }
   tensors.push_back({"head.norm.weight", {{"model.norm.weight", {hidden}}}});
@@ -134,6 +140,10 @@ void check_mistral_window(const HfConfig& config) {
   if (config.count("sliding_window") < context) config.refuse("sliding_window", "null, or the whole context");
 }
 
+bool is_qwen(const HfConfig& config) {
+  return config.model_type() == kQwen2HfType || config.model_type() == kQwen3HfType;
+}
+
 void check_qwen_window(const HfConfig& config) {
   constexpr std::string_view kFull = "full_attention";
   config.expect("use_sliding_window", false);
@@ -146,17 +156,24 @@ void check_qwen_window(const HfConfig& config) {
 
 /// The heads of keys and values, whose default depends on the type.
 std::int64_t read_kv_heads(const HfConfig& config, std::int64_t heads) {
-  const std::string type = config.model_type();
-  if (type == kMistralHfType) return config.count("num_key_value_heads", kMistralKvHeads);
-  const bool is_qwen = type == kQwen2HfType && !config.is_null("num_key_value_heads");
-  return config.count("num_key_value_heads", is_qwen ? kQwenKvHeads : heads);
+  const bool has_default = is_qwen(config) && !config.is_null("num_key_value_heads");
+  const std::int64_t otherwise = config.model_type() == kMistralHfType ? kMistralKvHeads
+                                 : has_default                         ? kQwenKvHeads
+                                                                       : heads;
+  return config.count("num_key_value_heads", otherwise);
 }
 
 /// LlamaConfig::head_width: 0 for the width that follows from `hidden` and `heads`.
 std::int64_t read_head_width(const HfConfig& config, std::int64_t hidden, std::int64_t heads) {
-  if (!config.has("head_dim")) return 0;
-  const std::int64_t width = config.count("head_dim");
+  const bool has_default = config.model_type() == kQwen3HfType;
+  if (!has_default && !config.has("head_dim")) return 0;
+  const std::int64_t width = config.count("head_dim", kQwen3HeadDim);
   return width * heads == hidden ? 0 : width;
+}
+
+std::span<const std::string_view> classes_of(const HfConfig& config) {
+  if (config.model_type() == kQwen2HfType) return kQwen2Classes;
+  return config.model_type() == kQwen3HfType ? std::span<const std::string_view>(kQwen3Classes) : kClasses;
 }
 
 }  // namespace
@@ -173,17 +190,13 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
   llama.head_width = read_head_width(config, llama.hidden, llama.heads);
   config.expect("hidden_act", "silu");
   llama.norm_epsilon = config.positive("rms_norm_eps", kTheirEpsilon);
-  const bool is_qwen = config.model_type() == kQwen2HfType;
-  llama.qkv_bias = is_qwen;
-  if (is_qwen) {
-    check_qwen_window(config);
-    config.architecture(kQwen2Classes);
-  } else {
-    if (config.model_type() == kMistralHfType) check_mistral_window(config);
-    config.expect("attention_bias", false);
-    config.expect("mlp_bias", false);
-    config.architecture(kClasses);
-  }
+  llama.qkv_bias = config.model_type() == kQwen2HfType;
+  llama.qk_norm = config.model_type() == kQwen3HfType;
+  if (is_qwen(config)) check_qwen_window(config);
+  if (config.model_type() == kMistralHfType) check_mistral_window(config);
+  if (!llama.qkv_bias) config.expect("attention_bias", false);
+  if (!is_qwen(config)) config.expect("mlp_bias", false);
+  config.architecture(classes_of(config));
   const Rope rope = read_rope(config);
   llama.rope_theta = rope.theta;
   llama.rope_scaling = rope.scaling;
@@ -193,33 +206,31 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
         "max_position_embeddings is {}: unless the job sets model.seq_len, the context is {} tokens", context,
         kMaxContext));
   }
-  config.settle(is_qwen ? std::span<const HfIdleKeys>(kQwenIdle) : kIdle);
+  config.settle(is_qwen(config) ? std::span<const HfIdleKeys>(kQwenIdle) : kIdle);
   return llama;
 }
 
 nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
-  const bool is_qwen = config.qkv_bias;
-  nlohmann::ordered_json json{
-      {"architectures", nlohmann::ordered_json::array({is_qwen ? kQwen2Classes[0] : kClasses[0]})},
-      {"model_type", is_qwen ? kQwen2HfType : kLlamaHfType},
-      {"vocab_size", config.vocab},
-      {"max_position_embeddings", config.seq_len},
-      {"hidden_size", config.hidden},
-      {"intermediate_size", config.ffn},
-      {"num_hidden_layers", config.layers},
-      {"num_attention_heads", config.heads},
-      {"num_key_value_heads", config.kv_heads},
-      {"head_dim", config.head_dim()},
-      {"hidden_act", "silu"},
-      {"rms_norm_eps", config.norm_epsilon},
-      {"rope_theta", config.rope_theta},
-      {"rope_scaling", rope_scaling_json(config.rope_scaling)}};
-  if (is_qwen) {
-    json["use_sliding_window"] = false;
-  } else {
-    json["attention_bias"] = false;
-    json["mlp_bias"] = false;
-  }
+  const std::string_view name = config.qkv_bias  ? kQwen2Classes[0]
+                                : config.qk_norm ? kQwen3Classes[0]
+                                                 : kClasses[0];
+  const char* const type = config.qkv_bias ? kQwen2HfType : config.qk_norm ? kQwen3HfType : kLlamaHfType;
+  nlohmann::ordered_json json{{"architectures", nlohmann::ordered_json::array({name})},
+                              {"model_type", type},
+                              {"vocab_size", config.vocab},
+                              {"max_position_embeddings", config.seq_len},
+                              {"hidden_size", config.hidden},
+                              {"intermediate_size", config.ffn},
+                              {"num_hidden_layers", config.layers},
+                              {"num_attention_heads", config.heads},
+                              {"num_key_value_heads", config.kv_heads},
+                              {"head_dim", config.head_dim()},
+                              {"hidden_act", "silu"},
+                              {"rms_norm_eps", config.norm_epsilon},
+                              {"rope_theta", config.rope_theta},
+                              {"rope_scaling", rope_scaling_json(config.rope_scaling)}};
+  if (!config.qkv_bias) json["attention_bias"] = false;
+  json[config.qkv_bias || config.qk_norm ? "use_sliding_window" : "mlp_bias"] = false;
   json["tie_word_embeddings"] = config.tied;
   json["bos_token_id"] = nullptr;
   json["eos_token_id"] = nullptr;
@@ -227,6 +238,10 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
 }
 
 HfModel llama_to_hf(const LlamaConfig& config) {
+  if (config.qkv_bias && config.qk_norm) {
+    throw Error(ErrorCode::kUnsupported,
+                "a decoder with qkv_bias and qk_norm has no form in transformers' format here");
+  }
   std::vector<HfCopy> copies;
   if (config.tied) copies.push_back({"lm_head.weight", "model.embed_tokens.weight"});
   const RopeFrequencies rope =

@@ -1,4 +1,4 @@
-// Llama 3 and models of the same architecture: Mistral, Qwen2.
+// Llama 3 and models of the same architecture: Mistral, Qwen2, Qwen3.
 #include "models/llama.h"
 
 #include "launcher/data/token_data.h"
@@ -20,6 +20,7 @@ constexpr std::string_view kKeys[] = {"from",
                                       "kv_heads",
                                       "head_width",
                                       "qkv_bias",
+                                      "qk_norm",
                                       "ffn",
                                       "vocab",
                                       "seq_len",
@@ -72,6 +73,10 @@ void check(const ModelSection& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
+  TRIREME_CHECK(!model.qk_norm || model.tensor_chunks == 1,
+                "model.qk_norm is not computed in tensor chunks, because all heads share its weights: use "
+                "model.tensor_chunks = 1, not {}",
+                model.tensor_chunks);
   check_tensor_chunks(model, {"kv_heads", kv_heads > 0 ? kv_heads : heads}, {"hidden", hidden});
   const std::int64_t sized_ffn = model.ffn > 0 ? model.ffn : base.ffn;
   check_divided(model, {"ffn", sized_ffn > 0 ? sized_ffn : default_llama_ffn(hidden)});
@@ -119,6 +124,7 @@ LlamaConfig llama_config(const ModelSection& model) {
                            .original_context = model.rope_original_context},
           .norm_epsilon = model.norm_epsilon,
           .qkv_bias = model.qkv_bias,
+          .qk_norm = model.qk_norm,
           .tied = *model.tied,
           .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
@@ -136,6 +142,7 @@ ModelSection read_hf(const HfConfig& config) {
   model.kv_heads = llama.kv_heads;
   model.head_width = llama.head_width;
   model.qkv_bias = llama.qkv_bias;
+  model.qk_norm = llama.qk_norm;
   model.ffn = llama.ffn;
   model.vocab = llama.vocab;
   model.seq_len = llama.seq_len;
@@ -148,7 +155,7 @@ ModelSection read_hf(const HfConfig& config) {
   return model;
 }
 
-constexpr std::string_view kHfTypes[] = {kLlamaHfType, kMistralHfType, kQwen2HfType};
+constexpr std::string_view kHfTypes[] = {kLlamaHfType, kMistralHfType, kQwen2HfType, kQwen3HfType};
 constexpr HfFormat kHf{
     .model_types = kHfTypes,
     .read = read_hf,
@@ -160,8 +167,10 @@ std::string describe(const JobConfig& config) {
   const std::string width = model.head_width > 0 ? fmt::format(", each {} wide", model.head_width) : "";
   return fmt::format("{} layers, {} wide, {} heads ({} of keys{}){}, MLP {}, vocabulary {}, context {}{}",
                      model.layers, model.hidden, model.heads, model.kv_heads, width,
-                     model.qkv_bias ? " with biases" : "", model.ffn, model.vocab, model.seq_len,
-                     chunks_text(model));
+                     model.qkv_bias  ? " with biases"
+                     : model.qk_norm ? " with norms"
+                                     : "",
+                     model.ffn, model.vocab, model.seq_len, chunks_text(model));
 }
 
 }  // namespace

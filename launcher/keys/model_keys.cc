@@ -108,6 +108,8 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "0, taken from `size`; without `size`, one head.")
       .add("qkv_bias", &M::qkv_bias, any(),
            "The projections to queries, keys and values have biases, as in Qwen2 and Qwen2.5.")
+      .add("qk_norm", &M::qk_norm, any(),
+           "RMS norms of each head of queries and keys, as in Qwen3. Needs `tensor_chunks` = 1.")
       .add("condition_width", &M::condition_width, count_from(0),
            "Width of the vectors that a UNet's attention reads as condition; there are `seq_len` of them. 0: "
            "taken from `size`; without `size`, no condition.")

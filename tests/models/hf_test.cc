@@ -1,5 +1,5 @@
-// GPT-2, Llama, Qwen2, BERT and ViT through folders in Hugging Face's format. Compares every bit of the
-// state, also with sharded ranks.
+// GPT-2, Llama, Qwen2, Qwen3, BERT and ViT through folders in Hugging Face's format. Compares every bit of
+// the state, also with sharded ranks.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -42,6 +42,12 @@ LlamaConfig tiny_qwen2() {
   return config;
 }
 
+LlamaConfig tiny_qwen3() {
+  LlamaConfig config = kLlama;
+  config.head_width = 10, config.qk_norm = true, config.tied = false;
+  return config;
+}
+
 const char* const kClassifier = "a classifier";  // with kBert's shape
 BertConfig classifier() {
   BertConfig config = kBert;
@@ -70,6 +76,9 @@ Model model_of(const std::string& type) {
   if (type == kVitHfType) return {[] { return build_vit(kVit); }, vit_to_hf(kVit)};
   if (type == kQwen2HfType) {
     return {[] { return build_llama(tiny_qwen2()); }, llama_to_hf(tiny_qwen2())};
+  }
+  if (type == kQwen3HfType) {
+    return {[] { return build_llama(tiny_qwen3()); }, llama_to_hf(tiny_qwen3())};
   }
   return {[] { return build_llama(kLlama); }, llama_to_hf(kLlama)};
 }
@@ -163,8 +172,8 @@ TEST_P(OlderHfFiles, AreRead) {
 
 INSTANTIATE_TEST_SUITE_P(Families, OlderHfFiles, ::testing::Values(kGptHfType, kLlamaHfType));
 INSTANTIATE_TEST_SUITE_P(Families, HfModels,
-                         ::testing::Values(kGptHfType, kLlamaHfType, kQwen2HfType, kBertHfType, kClassifier,
-                                           kVitHfType));
+                         ::testing::Values(kGptHfType, kLlamaHfType, kQwen2HfType, kQwen3HfType, kBertHfType,
+                                           kClassifier, kVitHfType));
 
 // Loads from our checkpoint and from their folder. A head of the requested kind is loaded with the rest.
 TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
@@ -407,6 +416,33 @@ TEST(Qwen2Hf, RefusesWhatIsComputedOtherwise) {
             std::string::npos);
   EXPECT_EQ(message({{"hidden_act", "gelu"}}),
             path + "hidden_act is \"gelu\", and this build has only \"silu\"");
+}
+
+TEST(Qwen3Hf, TheShapeComesBack) {
+  const TemporaryFolder folder;
+  const HfModel model = llama_to_hf(tiny_qwen3());
+  EXPECT_EQ(model.config.at("model_type"), "qwen3");
+  const LlamaConfig qwen = llama_from_hf(config_with(folder, model, nlohmann::json::object()));
+  EXPECT_TRUE(qwen.qk_norm);
+  EXPECT_FALSE(qwen.qkv_bias);
+  EXPECT_EQ(llama_to_hf(qwen).config, model.config);
+  EXPECT_EQ(llama_from_hf(config_with(folder, model, {{"head_dim", nullptr}})).head_width, 128)
+      << "the default of transformers";
+}
+
+TEST(Qwen3Hf, RefusesWhatIsComputedOtherwise) {
+  const TemporaryFolder folder;
+  const auto message = [&](const nlohmann::json& changes) {
+    return message_of([&] { llama_from_hf(config_with(folder, llama_to_hf(tiny_qwen3()), changes)); });
+  };
+  const std::string path = (folder / "config.json").string() + ": ";
+  EXPECT_EQ(message({{"attention_bias", true}}),
+            path + "attention_bias is true, and this build has only false");
+  EXPECT_EQ(message({{"use_sliding_window", true}}),
+            path + "use_sliding_window is true, and this build has only false");
+  LlamaConfig both = tiny_qwen3();
+  both.qkv_bias = true;
+  EXPECT_NE(message_of([&] { llama_to_hf(both); }).find("qkv_bias and qk_norm"), std::string::npos);
 }
 
 TEST(LlamaHf, TheEpsilonOfNormsIsFollowed) {

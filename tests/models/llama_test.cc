@@ -36,6 +36,15 @@ TEST(Llama, HasThePublishedNumberOfParametersOfOtherModels) {
                          .qkv_bias = true,
                          .tied = true};
   EXPECT_EQ(parameters(qwen), 494032768) << "Qwen2.5 0.5B";
+  const LlamaConfig qwen3{.layers = 28,
+                          .hidden = 1024,
+                          .heads = 16,
+                          .head_width = 128,
+                          .ffn = 3072,
+                          .vocab = 151936,
+                          .qk_norm = true,
+                          .tied = true};
+  EXPECT_EQ(parameters(qwen3), 596049920) << "Qwen3 0.6B";
 }
 
 TEST(Llama, DefaultWidthOfTheMlp) {
@@ -58,6 +67,7 @@ TEST(Llama, RefusesWhatCannotBeBuilt) {
   refused([](LlamaConfig& c) { c.hidden = 12; });  // head width 3
   refused([](LlamaConfig& c) { c.head_width = 5; });
   refused([](LlamaConfig& c) { c.head_width = -6; });
+  refused([](LlamaConfig& c) { c.qk_norm = true, c.tensor_chunks = 2; });
   refused([](LlamaConfig& c) { c.ffn = 0; });
   refused([](LlamaConfig& c) { c.layers = 2000000000; });
   refused([](LlamaConfig& c) { c.rope_theta = 0; });

@@ -1,5 +1,5 @@
-"""GPT-2, Llama, Qwen2, BERT and ViT as PyTorch modules whose state has the names and shapes of Hugging Face's files, and
-the folders that hold them: what hf_parity.py compares with where transformers itself is not installed.
+"""GPT-2, Llama, Qwen2, Qwen3, BERT and ViT as PyTorch modules whose state has the names and shapes of Hugging Face's
+files, and the folders that hold them: what hf_parity.py compares with where transformers itself is not installed.
 
 Written from the papers and the format, not from its code: linear layers of GPT-2 keep [in, out], rotary positions turn
 the two halves of a head.
@@ -97,6 +97,8 @@ class LlamaLayer(nn.Module):
         self.input_layernorm, self.post_attention_layernorm = RmsNorm(width, eps), RmsNorm(width, eps)
         self.self_attn = nn.ModuleDict({name + "_proj": nn.Linear(width, out, bias=biased)
                                         for name, out in (("q", q), ("k", kv), ("v", kv))})
+        self.self_attn.update({name: RmsNorm(head_dim, eps) for name in ("q_norm", "k_norm")
+                               if config["model_type"] == "qwen3"})
         self.self_attn["o_proj"] = nn.Linear(q, width, bias=False)
         self.mlp = nn.ModuleDict({"gate_proj": nn.Linear(width, ffn, bias=False),
                                   "up_proj": nn.Linear(width, ffn, bias=False),
@@ -104,8 +106,10 @@ class LlamaLayer(nn.Module):
 
     def forward(self, x):
         h, attn, mlp = self.input_layernorm(x), self.self_attn, self.mlp
-        q = turned(split_heads(attn["q_proj"](h), self.heads), self.angles)
-        k = turned(split_heads(attn["k_proj"](h), self.kv_heads), self.angles)
+        q, k = split_heads(attn["q_proj"](h), self.heads), split_heads(attn["k_proj"](h), self.kv_heads)
+        if "q_norm" in attn:
+            q, k = attn["q_norm"](q), attn["k_norm"](k)
+        q, k = turned(q, self.angles), turned(k, self.angles)
         v = split_heads(attn["v_proj"](h), self.kv_heads)
         k, v = (y.repeat_interleave(self.heads // self.kv_heads, dim=1) for y in (k, v))
         x = x + attn["o_proj"](join_heads(attend(q, k, v)))
@@ -259,7 +263,7 @@ class Modules:
 
     @staticmethod
     def build(config):
-        return {"gpt2": Gpt, "llama": Llama, "mistral": Llama, "qwen2": Llama, "bert": Bert,
+        return {"gpt2": Gpt, "llama": Llama, "mistral": Llama, "qwen2": Llama, "qwen3": Llama, "bert": Bert,
                 "vit": Vit}[config["model_type"]](config)
 
     @staticmethod

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Takes GPT-2, Llama, Qwen2, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them back,
-both ways beside PyTorch.
+"""Takes GPT-2, Llama, Qwen2, Qwen3, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them
+back, both ways beside PyTorch.
 
     torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
 
@@ -37,6 +37,7 @@ QWEN2 = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "num_hidd
          "max_position_embeddings": 24, "rms_norm_eps": 1e-6, "rope_theta": 500.0, "hidden_act": "silu",
          "use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1, "tie_word_embeddings": True,
          "bos_token_id": None, "eos_token_id": None}
+QWEN3 = {**QWEN2, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "head_dim": 12, "attention_bias": False}
 BERT = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_layers": 2, "hidden_size": 48,
         "intermediate_size": 192, "num_attention_heads": 6, "vocab_size": 101, "max_position_embeddings": 24,
         "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
@@ -56,6 +57,8 @@ CASES = {
     "llama, wide heads": {**LLAMA, "head_dim": 12},
     "qwen2": QWEN2,
     "qwen2, untied, scaled rope": {**QWEN2, "tie_word_embeddings": False, "rope_scaling": LLAMA3},
+    "qwen3": QWEN3,
+    "qwen3, untied, epsilon": {**QWEN3, "tie_word_embeddings": False, "rms_norm_eps": 0.03},
     "bert": BERT,
     "bert, epsilon": {**BERT, "layer_norm_eps": 0.02},
     "vit": VIT,

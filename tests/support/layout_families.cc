@@ -48,6 +48,12 @@ LlamaConfig tiny_qwen2() {
   return config;
 }
 
+LlamaConfig tiny_qwen3() {
+  LlamaConfig config = kLlama;
+  config.head_width = 10, config.qk_norm = true;
+  return config;
+}
+
 LayoutFamily llama(std::string name, const LlamaConfig& config) {
   return {.name = std::move(name),
           .build = [config] { return build_llama(config); },
@@ -201,6 +207,7 @@ const std::vector<LayoutFamily>& layout_families() {
   static const std::vector<LayoutFamily> families = {llama("llama", kLlama),
                                                      llama("llama_tied", tied_llama()),
                                                      llama("qwen2", tiny_qwen2()),
+                                                     llama("qwen3", tiny_qwen3()),
                                                      lstm(false),
                                                      lstm(true),
                                                      bert(),

@@ -60,6 +60,9 @@ const char* const kQwen2 = R"({
   "rope_theta": 1000000.0, "sliding_window": 32768, "use_sliding_window": false, "tie_word_embeddings": true,
   "use_cache": true, "vocab_size": 20, "layer_types": ["full_attention"]})";
 
+const char* const kQwen3 = R"({
+  "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "head_dim": 6})";
+
 const char* const kBert = R"({
   "model_type": "bert", "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
   "classifier_dropout": null, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 8,
@@ -90,6 +93,7 @@ const std::map<std::string, Folder> kFolders{{"gpt", {kGpt, "{}"}},
                                              {"llama", {kLlama, kRopeParameters}},
                                              {"llama_older", {kLlama, kRopeScaling}},
                                              {"qwen2", {kQwen2, "{}"}},
+                                             {"qwen3", {kQwen2, kQwen3}},
                                              {"bert", {kBert, "{}"}},
                                              {"bert_classifier", {kBert, kClassifier}},
                                              {"vit", {kVit, "{}"}}};
@@ -112,6 +116,9 @@ const std::map<std::string, const char*> kOtherValues{
     {"qwen2.architectures", R"({"architectures": ["Qwen2ForSequenceClassification"]})"},
     {"qwen2.layer_types", R"({"layer_types": ["sliding_attention"]})"},
     {"qwen2.sliding_window", R"({"sliding_window": 4})"},
+    {"qwen3.architectures", R"({"architectures": ["Qwen3ForSequenceClassification"]})"},
+    {"qwen3.layer_types", R"({"layer_types": ["sliding_attention"]})"},
+    {"qwen3.sliding_window", R"({"sliding_window": 4})"},
     {"bert.architectures", R"({"architectures": ["BertForSequenceClassification"]})"},
     {"bert_classifier.architectures", R"({"architectures": ["BertModel"]})"},
     {"bert.hidden_size", R"({"hidden_size": 16, "intermediate_size": 64})"},
@@ -391,8 +398,8 @@ TEST_P(HfImport, LabelsAreCounted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, HfImport,
-                         ::testing::Values("gpt", "llama", "llama_older", "qwen2", "bert", "bert_classifier",
-                                           "vit"),
+                         ::testing::Values("gpt", "llama", "llama_older", "qwen2", "qwen3", "bert",
+                                           "bert_classifier", "vit"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace
