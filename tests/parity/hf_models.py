@@ -292,4 +292,8 @@ class Modules:
     def logits(model, inputs):
         """Of tokens [B, T], or of images [B, H, W, 3]."""
         with torch.no_grad():
-            return model(inputs.permute(0, 3, 1, 2) if inputs.is_floating_point() else inputs.long())
+            return model(inputs.permute(0, 3, 1, 2)) if inputs.is_floating_point() else Modules.forward(model, inputs)
+
+    @staticmethod
+    def forward(model, tokens):
+        return model(tokens.long())

@@ -4,15 +4,17 @@ back, both ways beside PyTorch.
 
     torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
 
-For every case: a model is saved as transformers does it (one file, shards, fp16, bf16), and our logits are compared with
-those of who saved it; then a run starts from the folder (model.from, model.init_from), trains, `trireme export --format hf`
-writes a folder, and the logits of who loads that are compared with those of the run. "Who" is modules of our own
+For every case: a model is saved as transformers does it (one file, shards, fp16, bf16), and our logits are compared
+with those of who saved it; then a run starts from the folder (model.from, model.init_from), trains, `trireme export
+--format hf` writes a folder, and the logits of who loads that are compared with those of the run. Llamas and Qwens are
+also trained for ten steps of SGD here and there, and their losses compared. "Who" is modules of our own
 (hf_models.py), or transformers. Exit code 1 when a figure is out of bounds, 77 (skipped) without transformers.
 """
 
 import argparse
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,8 @@ from hf_models import Modules
 from resnet_parity import write_safetensors
 
 LOGITS = 1e-4  # relative, and of the largest difference
+LOSSES = 1e-3  # relative, of ten steps of SGD
+STEPS, RATE = 10, 0.05
 GPT = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_embd": 48, "n_head": 6,
        "vocab_size": 101, "n_positions": 24, "tie_word_embeddings": True, "activation_function": "gelu_new",
        "layer_norm_epsilon": 1e-5, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0,
@@ -80,6 +84,28 @@ global_batch = 4
 micro_batch = 2
 [optimizer]
 lr = 0.01
+[parallel]
+threads = 1
+"""
+
+SGD_JOB = """
+[model]
+from = "hf:{folder}"
+init_from = "{folder}"
+[data]
+kind = "tokens"
+train = "tokens.bin"
+[train]
+steps = {steps}
+global_batch = 1
+micro_batch = 1
+[optimizer]
+name = "sgd"
+momentum = 0.0
+lr = {rate}
+weight_decay = 0.0
+grad_clip = 0.0
+schedule = "constant"
 [parallel]
 threads = 1
 """
@@ -150,6 +176,26 @@ class Comparison:
                 self.check(f"{case}: a run of ours read by them", trained, theirs)
             self.check(f"{case}: our {word} read by us and by them", self.ours(out), theirs)
 
+    def losses(self, case, stem, model):
+        """Ten steps of SGD on one sample, here and there."""
+        tokens = torch.randint(0, 101, (1, 25), generator=torch.Generator().manual_seed(7), dtype=torch.int32)
+        header = struct.pack("<256i", 20240520, 1, tokens.numel(), *[0] * 253)
+        (self.folder / "tokens.bin").write_bytes(header + struct.pack(f"<{tokens.numel()}H", *tokens[0].tolist()))
+        (self.folder / "sgd.toml").write_text(SGD_JOB.format(folder=f"{stem}-fp32-1", steps=STEPS, rate=RATE))
+        run([self.args.trireme, "train", "sgd.toml", "--out", f"{stem}-sgd"], self.folder)
+        lines = (self.folder / f"{stem}-sgd" / "metrics.jsonl").read_text().splitlines()
+        ours = torch.tensor([entry["loss"] for entry in map(json.loads, lines) if "loss" in entry])
+        optimizer, theirs = torch.optim.SGD(model.parameters(), RATE), []
+        for _ in range(STEPS):
+            logits = self.theirs.forward(model, tokens[:, :-1])
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].long().flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            theirs.append(loss.item())
+        self.report.require(len(ours) == STEPS and theirs[-1] < 0.9 * theirs[0], f"{case}: losses {ours} {theirs}")
+        self.report.check(f"{case}: losses of {STEPS} steps", ((ours - torch.tensor(theirs)).abs() / ours).max().item(), LOSSES)
+
     def compare(self, case, config):
         stem = case.replace(", ", "-").replace(" ", "-")
         self.draw_inputs(config)
@@ -157,6 +203,8 @@ class Comparison:
         randomize(model)
         self.read(case, stem, model, config)
         self.written(case, stem, model)
+        if config["architectures"][0].endswith("ForCausalLM"):
+            self.losses(case, stem, model)
 
 
 def transformers_library():
@@ -201,7 +249,11 @@ def transformers_library():
             with torch.no_grad():
                 if inputs.is_floating_point():
                     return model(pixel_values=inputs.permute(0, 3, 1, 2)).logits
-                return model(input_ids=inputs.long()).logits
+                return Transformers.forward(model, inputs)
+
+        @staticmethod
+        def forward(model, tokens):
+            return model(input_ids=tokens.long()).logits
 
     return Transformers
 
