@@ -86,7 +86,7 @@ class SampleSums {
         memory_(exec, std::max<std::int64_t>(
                           1, (2 * pieces.samples * pieces.count + 4 * pieces.samples) * pieces.cols)) {}
 
-  /// Of g and of g (x - mean), in a piece of a sample.
+  /// The sums of g and of g (x - mean) in a piece of a sample.
   float* of_piece(std::int64_t piece) const { return memory_.data() + 2 * piece * pieces_.cols; }
   /// dbeta and dgamma of a sample.
   float* dbeta(std::int64_t sample) const {

@@ -30,7 +30,7 @@ constexpr MethodWord kMethods[] = {{"ddpm", DenoisingMethod::kDdpm, 1000},
                                    {"ddim", DenoisingMethod::kDdim, 50},
                                    {"dpm-solver++", DenoisingMethod::kDpmSolver, 50}};
 
-/// The condition of each picture, and that of none.
+/// The condition of each picture, and the condition that stands for none.
 struct Conditions {
   std::vector<float> rows, none;  // [N, L, D], [L, D]
 };

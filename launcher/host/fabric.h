@@ -1,4 +1,4 @@
-// What connects a host to others: network interfaces, RDMA adapters, and GPUDirect. Read from sysfs, so the
+// The network interfaces, RDMA adapters and GPUDirect modules of a host. All are read from sysfs, so the
 // report needs neither libibverbs nor CUDA.
 #pragma once
 

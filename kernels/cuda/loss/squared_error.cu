@@ -23,7 +23,7 @@ struct ErrorPointers {
   const float *target, *sample_weights, *gradient_scale;  // the last two may be null
 };
 
-// One block per chunk. `factor` is that of the gradient, without weight and scale. `elems` is a multiple of
+// One block per chunk. `factor` scales the gradient, before weight and scale. `elems` is a multiple of
 // N.
 template <class T, int N, bool kGradient>
 __global__ void __launch_bounds__(kThreads)

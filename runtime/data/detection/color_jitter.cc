@@ -14,7 +14,7 @@ float channel_of(float offset, float sixths, float saturation, float value) {
   return value * (1 - saturation * ramp);
 }
 
-/// From 0 to 6; 0 for grey.
+/// A hue from 0 to 6; grey has 0.
 float hue_sixths(float red, float green, float blue, float largest, float range) {
   if (range <= 0) return 0;
   float sixths = 0;
