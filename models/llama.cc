@@ -49,14 +49,21 @@ BlockList build_llama(const LlamaConfig& config) {
   constexpr std::int64_t kMaxLayers = 10000;  // see build_gpt
   TRIREME_CHECK(config.layers <= kMaxLayers, "llama: {} layers exceed the maximum of {}", config.layers,
                 kMaxLayers);
-  TRIREME_CHECK(config.hidden % config.heads == 0, "llama: hidden {} is not a multiple of heads {}",
-                config.hidden, config.heads);
+  TRIREME_CHECK(config.head_width >= 0, "llama: head_width {} must not be negative", config.head_width);
+  TRIREME_CHECK(config.head_width > 0 || config.hidden % config.heads == 0,
+                "llama: hidden {} is not a multiple of heads {}, and head_width is 0", config.hidden,
+                config.heads);
   TRIREME_CHECK(config.heads % config.kv_heads == 0, "llama: heads {} is not a multiple of kv_heads {}",
                 config.heads, config.kv_heads);
   check_tensor_cut("llama", config.tensor_chunks, {"kv_heads", config.kv_heads},
                    {{"hidden", config.hidden},
-                    {"the width of all kv_heads,", config.hidden / config.heads * config.kv_heads},
+                    {"the width of all heads,", config.head_dim() * config.heads},
+                    {"the width of all kv_heads,", config.head_dim() * config.kv_heads},
                     {"ffn", config.ffn}});
+  TRIREME_CHECK(!config.qk_norm || config.tensor_chunks == 1,
+                "llama: qk_norm is not computed in tensor chunks, because all heads share its weights; use "
+                "tensor_chunks 1, not {}",
+                config.tensor_chunks);
   constexpr float kStddev = 0.02f;
   const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
   BlockList blocks;
@@ -70,8 +77,11 @@ BlockList build_llama(const LlamaConfig& config) {
       .hidden = config.hidden,
       .heads = config.heads,
       .kv_heads = config.kv_heads,
+      .head_dim = config.head_dim(),
       .ffn = config.ffn,
-      .rope = ops::rope_frequencies(config.hidden / config.heads, config.rope_theta, config.rope_scaling),
+      .rope = ops::rope_frequencies(config.head_dim(), config.rope_theta, config.rope_scaling),
+      .qkv_bias = config.qkv_bias,
+      .qk_norm = config.qk_norm,
       .norm_epsilon = static_cast<float>(config.norm_epsilon),
       .init_stddev = kStddev,
       .residual_stddev = kStddev / std::sqrt(2.0f * static_cast<float>(config.layers)),

@@ -1,5 +1,6 @@
 // Llama (Touvron et al. 2023; Grattafiori et al. 2024) as blocks: RMS norm, rotary positions, grouped
-// queries, SwiGLU, no biases.
+// queries, SwiGLU. Qwen2 (Yang et al. 2024) has qkv_bias in addition, and Qwen3
+// (Yang et al. 2025) qk_norm.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +15,20 @@ struct LlamaConfig {
   std::int64_t layers = 16;
   std::int64_t hidden = 2048;
   std::int64_t heads = 32;
-  std::int64_t kv_heads = 8;  // divides heads
-  std::int64_t ffn = 8192;    // width of the MLP's gate and up projections
+  std::int64_t kv_heads = 8;    // divides heads
+  std::int64_t head_width = 0;  // 0: hidden / heads
+  std::int64_t ffn = 8192;      // width of the MLP's gate and up projections
   std::int64_t vocab = 128256;
   std::int64_t seq_len = 2048;  // context in training; positions are not a table
   double rope_theta = 500000.0;
   ops::RopeScaling rope_scaling;
   double norm_epsilon = 1e-5;
+  bool qkv_bias = false;  // biases of the projections to queries, keys and values
+  bool qk_norm = false;   // RMS norms of each head of queries and keys; needs tensor_chunks 1
   bool tied = false;      // the head uses the token table
   int tensor_chunks = 1;  // chunks of each layer; divides kv_heads and ffn
+
+  std::int64_t head_dim() const { return head_width > 0 ? head_width : hidden / heads; }
 };
 
 /// "15m" is the TinyStories model of Karpathy's llama2.c, for CPUs. "1b" and "3b" are Llama 3.2; "8b" is
@@ -37,8 +43,9 @@ LlamaConfig llama_config_for_size(std::string_view size);
 std::int64_t default_llama_ffn(std::int64_t hidden);
 
 /// layers + 2 blocks: "embedding", "blocks.0" ..., "head". Weights are normal(0, 0.02), projections into the
-/// residual stream normal(0, 0.02 / sqrt(2 layers)), norms one. Throws Error(kInvalidInput) if heads does not
-/// divide hidden, kv_heads does not divide heads, or the head width is odd.
+/// residual stream normal(0, 0.02 / sqrt(2 layers)), norms one, biases zero. Throws Error(kInvalidInput) if
+/// heads does not divide hidden and head_width is 0, kv_heads does not divide heads, the head width is odd,
+/// or qk_norm has more than one of tensor_chunks.
 BlockList build_llama(const LlamaConfig& config);
 
 }  // namespace trireme

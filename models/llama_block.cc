@@ -7,8 +7,7 @@
 #include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/add.h"
-#include "runtime/ops/attention.h"
-#include "runtime/ops/chunks.h"
+#include "runtime/ops/head_norm.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/swiglu.h"
 
@@ -19,7 +18,7 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
       config_(config),
       cut_(layer_cut(config.chunks, config.kv_heads)),
       chunks_(static_cast<std::size_t>(cut_.chunks)) {
-  const std::int64_t c = config.hidden, head_dim = c / config.heads;
+  const std::int64_t c = config.hidden, head_dim = config.head_dim;
   check_tensor_cut(this->name(), config.chunks, {"kv_heads", config.kv_heads},
                    {{"hidden", c}, {"ffn", config.ffn}});
   if (config.chunks > 1) {
@@ -32,18 +31,31 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
         slice_of({.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true},
                  slice_of_chunk(chunk, cut_.chunks, dim, sections)));
   };
-  const auto gain = [&](const char* key) {
-    return declare({.name = key, .shape = {c}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
+  const auto gain = [&](const char* key, std::int64_t width) {
+    return declare(
+        {.name = key, .shape = {width}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
   };
-  norm1_weight_ = gain("norm1.weight");
+  norm1_weight_ = gain("norm1.weight", c);
   const int group = static_cast<int>(config.heads / config.kv_heads);
   for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-    chunk.qkv_weight = weight("attention.qkv.weight", (config.heads + 2 * config.kv_heads) * head_dim, c,
-                              config.init_stddev, i, CutDim::kRows, {group, 1, 1});
-    chunk.out_weight = weight("attention.out.weight", c, c, config.residual_stddev, i, CutDim::kColumns);
+    const std::int64_t packed = (config.heads + 2 * config.kv_heads) * head_dim;
+    const std::array<int, 3> sections{group, 1, 1};
+    chunk.qkv_weight =
+        weight("attention.qkv.weight", packed, c, config.init_stddev, i, CutDim::kRows, sections);
+    if (config.qkv_bias) {
+      chunk.qkv_bias = declare(slice_of(
+          {.name = "attention.qkv.bias", .shape = {packed}, .init = Initializer::zeros(), .decay = false},
+          slice_of_chunk(i, cut_.chunks, CutDim::kRows, sections)));
+    }
+    chunk.out_weight = weight("attention.out.weight", c, config.heads * head_dim, config.residual_stddev, i,
+                              CutDim::kColumns);
   }
-  norm2_weight_ = gain("norm2.weight");
+  if (config.qk_norm) {
+    q_norm_weight_ = gain("attention.q_norm.weight", head_dim);
+    k_norm_weight_ = gain("attention.k_norm.weight", head_dim);
+  }
+  norm2_weight_ = gain("norm2.weight", c);
   for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.gate_up_weight =
@@ -53,17 +65,26 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
 }
 
 // Rotary positions count from the start of the row: scores depend on differences of positions only.
+ops::QkvProjection LlamaBlock::projection(const Chunk& chunk, ops::LinearCut cut,
+                                          const ops::RopeOptions& rope) const {
+  const ops::LinearOptions linear{.bias = chunk.qkv_bias, .cut = cut, .groups = cut_.groups};
+  const ops::HeadNormOptions norm{
+      .num_heads = rope.num_heads, .num_kv_heads = rope.num_kv_heads, .epsilon = config_.norm_epsilon};
+  return [weight = chunk.qkv_weight, q_gamma = q_norm_weight_, k_gamma = k_norm_weight_, linear, norm, rope](
+             Context& ctx, const Tensor& x) {
+    Tensor qkv = ops::linear(ctx, x, weight, linear);
+    if (q_gamma.defined()) qkv = ops::head_norm(ctx, qkv, q_gamma, k_gamma, norm);
+    return ops::rope(ctx, qkv, rope);
+  };
+}
+
 Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
                           ops::LinearCut cut) const {
   const int heads = static_cast<int>(config_.heads) / cut_.chunks;
   const int kv_heads = static_cast<int>(config_.kv_heads) / cut_.chunks;
   const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
-  return ops::projected_attention(
-      ctx, h,
-      [weight = chunk.qkv_weight, cut, groups = cut_.groups, rope](Context& inner, const Tensor& x) {
-        return ops::rope(inner, ops::linear(inner, x, weight, {.cut = cut, .groups = groups}), rope);
-      },
-      {.num_heads = heads, .num_kv_heads = kv_heads, .key_bounds = bounds});
+  return ops::projected_attention(ctx, h, projection(chunk, cut, rope),
+                                  {.num_heads = heads, .num_kv_heads = kv_heads, .key_bounds = bounds});
 }
 
 Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {

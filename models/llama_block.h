@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/block.h"
+#include "runtime/ops/attention.h"
 #include "runtime/ops/chunks.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/rope.h"
@@ -14,8 +15,11 @@ struct LlamaBlockConfig {
   std::int64_t hidden = 2048;
   std::int64_t heads = 32;
   std::int64_t kv_heads = 8;
+  std::int64_t head_dim = 64;
   std::int64_t ffn = 8192;
   RopeFrequencies rope;
+  bool qkv_bias = false;
+  bool qk_norm = false;  // needs chunks = 1
   float norm_epsilon = 1e-5f;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // for both projections into the residual stream
@@ -30,8 +34,9 @@ class LlamaBlock final : public Block {
 
  private:
   struct Chunk {
-    ParamRef qkv_weight, out_weight, gate_up_weight, down_weight;
+    ParamRef qkv_weight, qkv_bias, out_weight, gate_up_weight, down_weight;
   };
+  ops::QkvProjection projection(const Chunk& chunk, ops::LinearCut cut, const ops::RopeOptions& rope) const;
   Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
                 ops::LinearCut cut) const;
   Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
@@ -39,6 +44,7 @@ class LlamaBlock final : public Block {
 
   LlamaBlockConfig config_;
   ParamRef norm1_weight_, norm2_weight_;
+  ParamRef q_norm_weight_, k_norm_weight_;  // undefined without qk_norm
   ops::ChunkCut cut_;
   std::vector<Chunk> chunks_;
 };

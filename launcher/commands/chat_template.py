@@ -52,6 +52,8 @@ def read_json(path):
 
 def find_template(folder):
     """The source of the template and the file that holds it."""
+    if not os.path.isdir(folder):
+        raise Refused(f"--tokenizer {folder}: there is no such folder")
     path = os.path.join(folder, "chat_template.jinja")
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:

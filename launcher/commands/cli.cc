@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/commands/argument_error.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/help_examples.h"
 #include "launcher/commands/page_commands.h"
@@ -26,13 +27,10 @@
 #include "launcher/host/exit_code.h"
 #include "launcher/host/standard_output.h"
 #include "launcher/host/thread_stacks.h"
-#include "launcher/keys/key_suggestion.h"
 #include "runtime/base/lines_error.h"
 
 namespace trireme {
 namespace {
-
-constexpr const char* kSeeHelp = "Run `trireme --help`, or a command with --help.";
 
 int as_int(ExitCode code) {
   return static_cast<int>(code);
@@ -57,34 +55,6 @@ void check_command_name(const CLI::App& app, int argc, const char* const* argv) 
   TRIREME_CHECK(std::find(names.begin(), names.end(), argv[1]) != names.end(),
                 "unknown command {}; did you mean {}? Commands are {}", argv[1], nearest_name(argv[1], names),
                 fmt::join(names, ", "));
-}
-
-/// Names the first unknown option, without the values beside it, and the option or key that may be meant.
-std::string unexpected_argument(const CLI::App& app) {
-  const CLI::App* command = &app;
-  std::string words = app.get_name();
-  while (command->remaining().empty() && !command->get_subcommands().empty()) {
-    command = command->get_subcommands().front();
-    words += " " + command->get_name();
-  }
-  const std::vector<std::string> rest = command->remaining();
-  const auto found = std::ranges::find_if(
-      rest, [](const std::string& word) { return word.size() > 1 && word[0] == '-' && word != "--"; });
-  if (found == rest.end())
-    return fmt::format("`{}` takes no further argument {}", words, fmt::join(rest, " "));
-  const std::string option = found->substr(0, found->find('='));
-  const std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
-  std::vector<std::string> known;
-  for (const CLI::Option* one : command->get_options()) {
-    known.insert(known.end(), one->get_lnames().begin(), one->get_lnames().end());
-  }
-  const std::string nearest = nearest_name(name, known);
-  const std::string text = fmt::format("`{}` has no option {}", words, option);
-  if (2 * static_cast<std::size_t>(edit_distance(name, nearest)) <= name.size()) {
-    return fmt::format("{}; did you mean --{}?", text, nearest);
-  }
-  if (std::ranges::find(known, "set") == known.end()) return text;
-  return fmt::format("{}; --set section.key=value sets keys of the job: {}", text, suggest_key("", name));
 }
 
 int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& launch) {
@@ -117,11 +87,9 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
     const int code = app.exit(request, text, text);
     print_text(text.str());
     return code;
-  } catch (const CLI::ExtrasError&) {
-    report_error(LinesError(ErrorCode::kInvalidInput, {unexpected_argument(app), kSeeHelp}));
-    return as_int(ExitCode::kBadInput);
   } catch (const CLI::ParseError& error) {
-    report_error(LinesError(ErrorCode::kInvalidInput, {error.what(), kSeeHelp}));
+    report_error(LinesError(ErrorCode::kInvalidInput, {describe_argument_error(app, error),
+                                                       "Run `trireme --help`, or a command with --help."}));
     return as_int(ExitCode::kBadInput);
   }
   const int code = as_int(chosen(launch));

@@ -56,8 +56,13 @@ void take_images(const fs::path& folder, TemplateValues& values) {
   const std::string train = child_of(folder, {"train"});
   values.train = train.empty() ? folder.string() : train;
   values.eval = train.empty() ? "" : child_of(folder, {"eval", "val", "test"});
-  TRIREME_CHECK(count_class_folders(values.train) > 0,
+  const std::int64_t classes = count_class_folders(values.train);
+  TRIREME_CHECK(classes != 0,
                 "--data {}: {} has no class folders: pictures are read from FOLDER/CLASS/PICTURE",
+                folder.string(), values.train);
+  TRIREME_CHECK(classes > 1,
+                "--data {}: {} has one class folder, and a classifier needs two: pictures are read from "
+                "FOLDER/CLASS/PICTURE",
                 folder.string(), values.train);
 }
 

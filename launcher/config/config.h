@@ -42,10 +42,12 @@ struct ModelSection {
   std::int64_t image_size = 0;
   std::int64_t patch = 0;
   std::int64_t convs = 0;
+  std::int64_t head_width = 0;
+  bool qkv_bias = false;
+  bool qk_norm = false;
   // UNets only:
   std::vector<std::int64_t> widths;            // empty: taken from size
   std::vector<std::int64_t> attention_levels;  // likewise
-  std::int64_t head_width = 0;
   std::int64_t norm_groups = 0;
   std::string projection;  // empty: taken from size
   std::string style;       // likewise

@@ -1,4 +1,4 @@
-// Llama 3 and models of the same architecture.
+// Llama 3 and models of the same architecture: Mistral, Qwen2, Qwen3.
 #include "models/llama.h"
 
 #include "launcher/data/token_data.h"
@@ -18,6 +18,9 @@ constexpr std::string_view kKeys[] = {"from",
                                       "hidden",
                                       "heads",
                                       "kv_heads",
+                                      "head_width",
+                                      "qkv_bias",
+                                      "qk_norm",
                                       "ffn",
                                       "vocab",
                                       "seq_len",
@@ -36,11 +39,14 @@ LlamaConfig sized(const ModelSection& model) {
   return model.size.empty() ? kUnsized : llama_config_for_size(model.size);
 }
 
-void check(const ModelSection& model) {
-  check_has_shape(model);
-  const LlamaConfig base = sized(model);
-  const std::int64_t hidden = model.hidden > 0 ? model.hidden : base.hidden;
-  const std::int64_t heads = model.heads > 0 ? model.heads : base.heads;
+/// Rotary positions turn pairs of a head's elements.
+void check_head_width(const ModelSection& model, std::int64_t hidden, std::int64_t heads) {
+  if (model.head_width > 0) {
+    TRIREME_CHECK(model.head_width % 2 == 0 && model.head_width <= 2 * RopeFrequencies::kMaxPairs,
+                  "model.head_width = {}: rotary positions turn pairs, so it must be even and at most {}",
+                  model.head_width, 2 * RopeFrequencies::kMaxPairs);
+    return;
+  }
   TRIREME_CHECK(hidden % heads == 0, "model.heads = {} does not divide model.hidden = {}", heads, hidden);
   TRIREME_CHECK(
       hidden / heads % 2 == 0,
@@ -51,6 +57,14 @@ void check(const ModelSection& model) {
                 "model.hidden = {} in model.heads = {} gives heads of {}, above the {} that rotary positions "
                 "are made for",
                 hidden, heads, hidden / heads, 2 * RopeFrequencies::kMaxPairs);
+}
+
+void check(const ModelSection& model) {
+  check_has_shape(model);
+  const LlamaConfig base = sized(model);
+  const std::int64_t hidden = model.hidden > 0 ? model.hidden : base.hidden;
+  const std::int64_t heads = model.heads > 0 ? model.heads : base.heads;
+  check_head_width(model, hidden, heads);
   TRIREME_CHECK(
       model.rope_theta == 0 || model.rope_theta >= 1,
       "model.rope_theta = {}: the base of rotary positions is at least 1 (Llama 3: 500000), or 0 for "
@@ -59,6 +73,10 @@ void check(const ModelSection& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
+  TRIREME_CHECK(!model.qk_norm || model.tensor_chunks == 1,
+                "model.qk_norm is not computed in tensor chunks, because all heads share its weights: use "
+                "model.tensor_chunks = 1, not {}",
+                model.tensor_chunks);
   check_tensor_chunks(model, {"kv_heads", kv_heads > 0 ? kv_heads : heads}, {"hidden", hidden});
   const std::int64_t sized_ffn = model.ffn > 0 ? model.ffn : base.ffn;
   check_divided(model, {"ffn", sized_ffn > 0 ? sized_ffn : default_llama_ffn(hidden)});
@@ -95,6 +113,7 @@ LlamaConfig llama_config(const ModelSection& model) {
           .hidden = model.hidden,
           .heads = model.heads,
           .kv_heads = model.kv_heads,
+          .head_width = model.head_width,
           .ffn = model.ffn,
           .vocab = model.vocab,
           .seq_len = model.seq_len,
@@ -104,6 +123,8 @@ LlamaConfig llama_config(const ModelSection& model) {
                            .high_freq_factor = model.rope_freq_factors[1],
                            .original_context = model.rope_original_context},
           .norm_epsilon = model.norm_epsilon,
+          .qkv_bias = model.qkv_bias,
+          .qk_norm = model.qk_norm,
           .tied = *model.tied,
           .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
@@ -119,6 +140,9 @@ ModelSection read_hf(const HfConfig& config) {
   model.hidden = llama.hidden;
   model.heads = llama.heads;
   model.kv_heads = llama.kv_heads;
+  model.head_width = llama.head_width;
+  model.qkv_bias = llama.qkv_bias;
+  model.qk_norm = llama.qk_norm;
   model.ffn = llama.ffn;
   model.vocab = llama.vocab;
   model.seq_len = llama.seq_len;
@@ -131,7 +155,7 @@ ModelSection read_hf(const HfConfig& config) {
   return model;
 }
 
-constexpr std::string_view kHfTypes[] = {kLlamaHfType, kMistralHfType};
+constexpr std::string_view kHfTypes[] = {kLlamaHfType, kMistralHfType, kQwen2HfType, kQwen3HfType};
 constexpr HfFormat kHf{
     .model_types = kHfTypes,
     .read = read_hf,
@@ -140,9 +164,13 @@ constexpr HfFormat kHf{
 
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
-  return fmt::format("{} layers, {} wide, {} heads ({} of keys), MLP {}, vocabulary {}, context {}{}",
-                     model.layers, model.hidden, model.heads, model.kv_heads, model.ffn, model.vocab,
-                     model.seq_len, chunks_text(model));
+  const std::string width = model.head_width > 0 ? fmt::format(", each {} wide", model.head_width) : "";
+  return fmt::format("{} layers, {} wide, {} heads ({} of keys{}){}, MLP {}, vocabulary {}, context {}{}",
+                     model.layers, model.hidden, model.heads, model.kv_heads, width,
+                     model.qkv_bias  ? " with biases"
+                     : model.qk_norm ? " with norms"
+                                     : "",
+                     model.ffn, model.vocab, model.seq_len, chunks_text(model));
 }
 
 }  // namespace

@@ -147,6 +147,7 @@ constexpr ForeignName kForeignNames[] = {
     {"emsize embedding_dim", "model.embedding_size", ""},
     {"num_attention_heads num_heads n_heads n_head", "model.heads", ""},
     {"num_key_value_heads n_kv_heads num_query_groups", "model.kv_heads", ""},
+    {"head_dim kv_channels", "model.head_width", ""},
     {"intermediate_size ffn_hidden_size ffn_dim d_ff", "model.ffn", ""},
     {"vocab_size n_vocab", "model.vocab", ""},
     {"block_size seq_length sequence_length max_seq_length max_seq_len max_length "

@@ -103,8 +103,13 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "Levels of a UNet whose units have attention, counted from 0; its middle has attention in every "
            "case. Empty: taken from `size`; without `size`, none.")
       .add("head_width", &M::head_width, count_from(0),
-           "Width of an attention head of a UNet, in place of `heads`. If both are 0: taken from `size`; "
-           "without `size`, one head.")
+           "Width of an attention head. `llama`: 0 is `hidden` / `heads`. UNets: in place of `heads`; if "
+           "both are "
+           "0, taken from `size`; without `size`, one head.")
+      .add("qkv_bias", &M::qkv_bias, any(),
+           "The projections to queries, keys and values have biases, as in Qwen2 and Qwen2.5.")
+      .add("qk_norm", &M::qk_norm, any(),
+           "RMS norms of each head of queries and keys, as in Qwen3. Needs `tensor_chunks` = 1.")
       .add("condition_width", &M::condition_width, count_from(0),
            "Width of the vectors that a UNet's attention reads as condition; there are `seq_len` of them. 0: "
            "taken from `size`; without `size`, no condition.")
@@ -152,7 +157,7 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
       .add_boolean_or_auto("tied", &M::tied,
                            "The output layer shares the token embedding. `auto`: as published; without "
                            "`size`, true for `gpt` and false for `llama` and `lstm`.")
-      .add("bias", &M::bias, only(true, "GPTs always have them, Llamas never"),
+      .add("bias", &M::bias, only(true, "GPTs always have them, Llamas only those of qkv_bias"),
            "Linear layers and norms have biases.");
   for (ConfigKey& key : keys) {
     KeyScope scope = for_families_with(key.name);

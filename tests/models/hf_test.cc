@@ -1,5 +1,5 @@
-// GPT-2, Llama, BERT and ViT through folders in Hugging Face's format. Compares every bit of the state, also
-// with sharded ranks.
+// GPT-2, Llama, Qwen2, Qwen3, BERT and ViT through folders in Hugging Face's format. Compares every bit of
+// the state, also with sharded ranks.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -36,6 +36,18 @@ const LlamaConfig kLlama{.layers = 2,
                          .rope_scaling = {.factor = 2.0, .low_freq_factor = 1.5, .original_context = 7},
                          .tied = true};
 
+LlamaConfig tiny_qwen2() {
+  LlamaConfig config = kLlama;
+  config.head_width = 10, config.qkv_bias = true, config.rope_scaling = {};
+  return config;
+}
+
+LlamaConfig tiny_qwen3() {
+  LlamaConfig config = kLlama;
+  config.head_width = 10, config.qk_norm = true, config.tied = false;
+  return config;
+}
+
 const char* const kClassifier = "a classifier";  // with kBert's shape
 BertConfig classifier() {
   BertConfig config = kBert;
@@ -62,6 +74,12 @@ Model model_of(const std::string& type) {
   if (type == kBertHfType) return {[] { return build_bert(kBert); }, bert_to_hf(kBert)};
   if (type == kClassifier) return {[] { return build_bert(classifier()); }, bert_to_hf(classifier())};
   if (type == kVitHfType) return {[] { return build_vit(kVit); }, vit_to_hf(kVit)};
+  if (type == kQwen2HfType) {
+    return {[] { return build_llama(tiny_qwen2()); }, llama_to_hf(tiny_qwen2())};
+  }
+  if (type == kQwen3HfType) {
+    return {[] { return build_llama(tiny_qwen3()); }, llama_to_hf(tiny_qwen3())};
+  }
   return {[] { return build_llama(kLlama); }, llama_to_hf(kLlama)};
 }
 
@@ -154,7 +172,8 @@ TEST_P(OlderHfFiles, AreRead) {
 
 INSTANTIATE_TEST_SUITE_P(Families, OlderHfFiles, ::testing::Values(kGptHfType, kLlamaHfType));
 INSTANTIATE_TEST_SUITE_P(Families, HfModels,
-                         ::testing::Values(kGptHfType, kLlamaHfType, kBertHfType, kClassifier, kVitHfType));
+                         ::testing::Values(kGptHfType, kLlamaHfType, kQwen2HfType, kQwen3HfType, kBertHfType,
+                                           kClassifier, kVitHfType));
 
 // Loads from our checkpoint and from their folder. A head of the requested kind is loaded with the rest.
 TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
@@ -347,6 +366,85 @@ TEST(LlamaHf, TheShapeComesBack) {
   EXPECT_EQ(llama_from_hf(config_with(folder, model, {{"max_position_embeddings", 131072}})).seq_len, 2048);
 }
 
+TEST(LlamaHf, HeadsHaveAWidthOfTheirOwn) {
+  const TemporaryFolder folder;
+  const auto width = [&](const nlohmann::json& head_dim) {
+    return llama_from_hf(config_with(folder, llama_to_hf(kLlama), {{"head_dim", head_dim}})).head_width;
+  };
+  EXPECT_EQ(width(8), 8);
+  EXPECT_EQ(width(6), 0) << "follows from hidden and heads";
+  EXPECT_EQ(width(nullptr), 0);
+}
+
+TEST(Qwen2Hf, TheShapeComesBack) {
+  const TemporaryFolder folder;
+  const HfModel model = llama_to_hf(tiny_qwen2());
+  EXPECT_EQ(model.config.at("model_type"), "qwen2");
+  const LlamaConfig qwen = llama_from_hf(config_with(folder, model, nlohmann::json::object()));
+  EXPECT_TRUE(qwen.qkv_bias);
+  EXPECT_EQ(qwen.head_width, 10);
+  EXPECT_EQ(llama_to_hf(qwen).config, model.config);
+  // The published form of Qwen2.5, and the form that transformers 5 writes.
+  const nlohmann::json older{{"head_dim", nullptr}, {"sliding_window", 32768}, {"max_window_layers", 21}};
+  EXPECT_EQ(llama_from_hf(config_with(folder, model, older)).head_width, 0);
+  const nlohmann::json newer{{"rope_theta", nullptr},
+                             {"rope_scaling", nullptr},
+                             {"rope_parameters", {{"rope_theta", 100.0}, {"rope_type", "default"}}},
+                             {"layer_types", {"full_attention", "full_attention"}},
+                             {"sliding_window", nullptr}};
+  EXPECT_EQ(llama_to_hf(llama_from_hf(config_with(folder, model, newer))).config, model.config);
+  // A missing key has the default of transformers.
+  EXPECT_EQ(llama_from_hf(config_with(folder, model, {{"num_key_value_heads", nullptr}})).kv_heads, 32);
+}
+
+TEST(Qwen2Hf, RefusesWhatIsComputedOtherwise) {
+  const TemporaryFolder folder;
+  const auto message = [&](const nlohmann::json& changes) {
+    return message_of([&] { llama_from_hf(config_with(folder, llama_to_hf(tiny_qwen2()), changes)); });
+  };
+  const std::string path = (folder / "config.json").string() + ": ";
+  EXPECT_EQ(message({{"use_sliding_window", true}}),
+            path + "use_sliding_window is true, and this build has only false");
+  EXPECT_EQ(message({{"layer_types", {"full_attention", "sliding_attention"}}}),
+            path +
+                "layer_types is [\"full_attention\",\"sliding_attention\"], and this build has only "
+                "\"full_attention\" in every layer");
+  EXPECT_EQ(
+      message({{"rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}}}}),
+      path + "rope_parameters.rope_type is \"yarn\", and this build has only \"default\" and \"llama3\"");
+  EXPECT_NE(message({{"architectures", {"Qwen2ForSequenceClassification"}}}).find("architectures"),
+            std::string::npos);
+  EXPECT_EQ(message({{"hidden_act", "gelu"}}),
+            path + "hidden_act is \"gelu\", and this build has only \"silu\"");
+}
+
+TEST(Qwen3Hf, TheShapeComesBack) {
+  const TemporaryFolder folder;
+  const HfModel model = llama_to_hf(tiny_qwen3());
+  EXPECT_EQ(model.config.at("model_type"), "qwen3");
+  const LlamaConfig qwen = llama_from_hf(config_with(folder, model, nlohmann::json::object()));
+  EXPECT_TRUE(qwen.qk_norm);
+  EXPECT_FALSE(qwen.qkv_bias);
+  EXPECT_EQ(llama_to_hf(qwen).config, model.config);
+  EXPECT_EQ(llama_from_hf(config_with(folder, model, {{"head_dim", nullptr}})).head_width, 128)
+      << "the default of transformers";
+}
+
+TEST(Qwen3Hf, RefusesWhatIsComputedOtherwise) {
+  const TemporaryFolder folder;
+  const auto message = [&](const nlohmann::json& changes) {
+    return message_of([&] { llama_from_hf(config_with(folder, llama_to_hf(tiny_qwen3()), changes)); });
+  };
+  const std::string path = (folder / "config.json").string() + ": ";
+  EXPECT_EQ(message({{"attention_bias", true}}),
+            path + "attention_bias is true, and this build has only false");
+  EXPECT_EQ(message({{"use_sliding_window", true}}),
+            path + "use_sliding_window is true, and this build has only false");
+  LlamaConfig both = tiny_qwen3();
+  both.qkv_bias = true;
+  EXPECT_NE(message_of([&] { llama_to_hf(both); }).find("qkv_bias and qk_norm"), std::string::npos);
+}
+
 TEST(LlamaHf, TheEpsilonOfNormsIsFollowed) {
   const TemporaryFolder folder;
   const auto epsilon = [&](const nlohmann::json& value) {
@@ -385,7 +483,7 @@ TEST(LlamaHf, RefusesWhatIsComputedOtherwise) {
   const std::string path = (folder / "config.json").string() + ": ";
   EXPECT_EQ(message({{"hidden_act", "gelu"}}),
             path + "hidden_act is \"gelu\", and this build has only \"silu\"");
-  EXPECT_EQ(message({{"head_dim", 8}}), path + "head_dim is 8, and this build has only 6");
+  EXPECT_EQ(message({{"head_dim", -8}}), path + "head_dim is -8, not an integer from 1 to 2^31");
   EXPECT_EQ(message({{"attention_bias", true}}),
             path + "attention_bias is true, and this build has only false");
   EXPECT_EQ(message({{"mlp_bias", true}}), path + "mlp_bias is true, and this build has only false");

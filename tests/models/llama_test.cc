@@ -20,6 +20,33 @@ TEST(Llama, HasThePublishedNumberOfParameters) {
   EXPECT_EQ(parameters_of("8b"), 8030261248);
 }
 
+TEST(Llama, HasThePublishedNumberOfParametersOfOtherModels) {
+  const auto parameters = [](const LlamaConfig& config) {
+    return make_layout(build_llama(config)).num_parameters;
+  };
+  const LlamaConfig nemo{
+      .layers = 40, .hidden = 5120, .heads = 32, .head_width = 128, .ffn = 14336, .vocab = 131072};
+  EXPECT_EQ(parameters(nemo), 12247782400) << "Mistral Nemo";
+  const LlamaConfig qwen{.layers = 24,
+                         .hidden = 896,
+                         .heads = 14,
+                         .kv_heads = 2,
+                         .ffn = 4864,
+                         .vocab = 151936,
+                         .qkv_bias = true,
+                         .tied = true};
+  EXPECT_EQ(parameters(qwen), 494032768) << "Qwen2.5 0.5B";
+  const LlamaConfig qwen3{.layers = 28,
+                          .hidden = 1024,
+                          .heads = 16,
+                          .head_width = 128,
+                          .ffn = 3072,
+                          .vocab = 151936,
+                          .qk_norm = true,
+                          .tied = true};
+  EXPECT_EQ(parameters(qwen3), 596049920) << "Qwen3 0.6B";
+}
+
 TEST(Llama, DefaultWidthOfTheMlp) {
   EXPECT_EQ(default_llama_ffn(384), 1024);
   EXPECT_EQ(default_llama_ffn(4096), 10944);
@@ -38,6 +65,9 @@ TEST(Llama, RefusesWhatCannotBeBuilt) {
   refused([](LlamaConfig& c) { c.heads = 5; });
   refused([](LlamaConfig& c) { c.kv_heads = 3; });
   refused([](LlamaConfig& c) { c.hidden = 12; });  // head width 3
+  refused([](LlamaConfig& c) { c.head_width = 5; });
+  refused([](LlamaConfig& c) { c.head_width = -6; });
+  refused([](LlamaConfig& c) { c.qk_norm = true, c.tensor_chunks = 2; });
   refused([](LlamaConfig& c) { c.ffn = 0; });
   refused([](LlamaConfig& c) { c.layers = 2000000000; });
   refused([](LlamaConfig& c) { c.rope_theta = 0; });

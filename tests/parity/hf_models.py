@@ -1,5 +1,5 @@
-"""GPT-2, Llama, BERT and ViT as PyTorch modules whose state has the names and shapes of Hugging Face's files, and the
-folders that hold them: what hf_parity.py compares with where transformers itself is not installed.
+"""GPT-2, Llama, Qwen2, Qwen3, BERT and ViT as PyTorch modules whose state has the names and shapes of Hugging Face's
+files, and the folders that hold them: what hf_parity.py compares with where transformers itself is not installed.
 
 Written from the papers and the format, not from its code: linear layers of GPT-2 keep [in, out], rotary positions turn
 the two halves of a head.
@@ -92,18 +92,24 @@ class LlamaLayer(nn.Module):
         super().__init__()
         width, ffn, eps = config["hidden_size"], config["intermediate_size"], config["rms_norm_eps"]
         self.heads, self.kv_heads, self.angles = config["num_attention_heads"], config["num_key_value_heads"], angles
-        kv = width // self.heads * self.kv_heads
+        head_dim, biased = head_dim_of(config), config["model_type"] == "qwen2"
+        q, kv = head_dim * self.heads, head_dim * self.kv_heads
         self.input_layernorm, self.post_attention_layernorm = RmsNorm(width, eps), RmsNorm(width, eps)
-        self.self_attn = nn.ModuleDict({name + "_proj": nn.Linear(width, out, bias=False)
-                                        for name, out in (("q", width), ("k", kv), ("v", kv), ("o", width))})
+        self.self_attn = nn.ModuleDict({name + "_proj": nn.Linear(width, out, bias=biased)
+                                        for name, out in (("q", q), ("k", kv), ("v", kv))})
+        self.self_attn.update({name: RmsNorm(head_dim, eps) for name in ("q_norm", "k_norm")
+                               if config["model_type"] == "qwen3"})
+        self.self_attn["o_proj"] = nn.Linear(q, width, bias=False)
         self.mlp = nn.ModuleDict({"gate_proj": nn.Linear(width, ffn, bias=False),
                                   "up_proj": nn.Linear(width, ffn, bias=False),
                                   "down_proj": nn.Linear(ffn, width, bias=False)})
 
     def forward(self, x):
         h, attn, mlp = self.input_layernorm(x), self.self_attn, self.mlp
-        q = turned(split_heads(attn["q_proj"](h), self.heads), self.angles)
-        k = turned(split_heads(attn["k_proj"](h), self.kv_heads), self.angles)
+        q, k = split_heads(attn["q_proj"](h), self.heads), split_heads(attn["k_proj"](h), self.kv_heads)
+        if "q_norm" in attn:
+            q, k = attn["q_norm"](q), attn["k_norm"](k)
+        q, k = turned(q, self.angles), turned(k, self.angles)
         v = split_heads(attn["v_proj"](h), self.kv_heads)
         k, v = (y.repeat_interleave(self.heads // self.kv_heads, dim=1) for y in (k, v))
         x = x + attn["o_proj"](join_heads(attend(q, k, v)))
@@ -111,11 +117,15 @@ class LlamaLayer(nn.Module):
         return x + mlp["down_proj"](F.silu(mlp["gate_proj"](h)) * mlp["up_proj"](h))
 
 
+def head_dim_of(config):
+    return config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+
+
 def rope_angles(config):
     """[positions, pairs], in double."""
-    pairs = config["hidden_size"] // config["num_attention_heads"] // 2
+    pairs = head_dim_of(config) // 2
     rates = config["rope_theta"] ** -(torch.arange(pairs, dtype=torch.float64) / pairs)
-    scaling = config["rope_scaling"]
+    scaling = config.get("rope_scaling")
     if scaling:
         turns = scaling["original_max_position_embeddings"] * rates / (2 * math.pi)
         low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
@@ -253,7 +263,8 @@ class Modules:
 
     @staticmethod
     def build(config):
-        return {"gpt2": Gpt, "llama": Llama, "mistral": Llama, "bert": Bert, "vit": Vit}[config["model_type"]](config)
+        return {"gpt2": Gpt, "llama": Llama, "mistral": Llama, "qwen2": Llama, "qwen3": Llama, "bert": Bert,
+                "vit": Vit}[config["model_type"]](config)
 
     @staticmethod
     def save(model, config, folder, dtype, shards):
@@ -281,4 +292,8 @@ class Modules:
     def logits(model, inputs):
         """Of tokens [B, T], or of images [B, H, W, 3]."""
         with torch.no_grad():
-            return model(inputs.permute(0, 3, 1, 2) if inputs.is_floating_point() else inputs.long())
+            return model(inputs.permute(0, 3, 1, 2)) if inputs.is_floating_point() else Modules.forward(model, inputs)
+
+    @staticmethod
+    def forward(model, tokens):
+        return model(tokens.long())

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
-"""Takes GPT-2, Llama, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them back, both
-ways beside PyTorch.
+"""Takes GPT-2, Llama, Qwen2, Qwen3, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them
+back, both ways beside PyTorch.
 
     torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
 
-For every case: a model is saved as transformers does it (one file, shards, fp16, bf16), and our logits are compared with
-those of who saved it; then a run starts from the folder (model.from, model.init_from), trains, `trireme export --format hf`
-writes a folder, and the logits of who loads that are compared with those of the run. "Who" is modules of our own
+For every case: a model is saved as transformers does it (one file, shards, fp16, bf16), and our logits are compared
+with those of who saved it; then a run starts from the folder (model.from, model.init_from), trains, `trireme export
+--format hf` writes a folder, and the logits of who loads that are compared with those of the run. Llamas and Qwens are
+also trained for ten steps of SGD here and there, and their losses compared. "Who" is modules of our own
 (hf_models.py), or transformers. Exit code 1 when a figure is out of bounds, 77 (skipped) without transformers.
 """
 
 import argparse
 import json
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,8 @@ from hf_models import Modules
 from resnet_parity import write_safetensors
 
 LOGITS = 1e-4  # relative, and of the largest difference
+LOSSES = 1e-3  # relative, of ten steps of SGD
+STEPS, RATE = 10, 0.05
 GPT = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 2, "n_embd": 48, "n_head": 6,
        "vocab_size": 101, "n_positions": 24, "tie_word_embeddings": True, "activation_function": "gelu_new",
        "layer_norm_epsilon": 1e-5, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0,
@@ -32,6 +36,12 @@ LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidd
          "intermediate_size": 80, "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 101,
          "max_position_embeddings": 24, "rms_norm_eps": 1e-5, "rope_theta": 500.0, "rope_scaling": None,
          "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": None, "eos_token_id": None}
+QWEN2 = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 48,
+         "intermediate_size": 80, "num_attention_heads": 6, "num_key_value_heads": 2, "vocab_size": 101,
+         "max_position_embeddings": 24, "rms_norm_eps": 1e-6, "rope_theta": 500.0, "hidden_act": "silu",
+         "use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1, "tie_word_embeddings": True,
+         "bos_token_id": None, "eos_token_id": None}
+QWEN3 = {**QWEN2, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "head_dim": 12, "attention_bias": False}
 BERT = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_layers": 2, "hidden_size": 48,
         "intermediate_size": 192, "num_attention_heads": 6, "vocab_size": 101, "max_position_embeddings": 24,
         "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
@@ -48,6 +58,11 @@ CASES = {
     "llama": LLAMA,
     "mistral, epsilon": {**LLAMA, "model_type": "mistral", "architectures": ["MistralForCausalLM"],
                          "sliding_window": None, "rms_norm_eps": 0.03},
+    "llama, wide heads": {**LLAMA, "head_dim": 12},
+    "qwen2": QWEN2,
+    "qwen2, untied, scaled rope": {**QWEN2, "tie_word_embeddings": False, "rope_scaling": LLAMA3},
+    "qwen3": QWEN3,
+    "qwen3, untied, epsilon": {**QWEN3, "tie_word_embeddings": False, "rms_norm_eps": 0.03},
     "bert": BERT,
     "bert, epsilon": {**BERT, "layer_norm_eps": 0.02},
     "vit": VIT,
@@ -69,6 +84,28 @@ global_batch = 4
 micro_batch = 2
 [optimizer]
 lr = 0.01
+[parallel]
+threads = 1
+"""
+
+SGD_JOB = """
+[model]
+from = "hf:{folder}"
+init_from = "{folder}"
+[data]
+kind = "tokens"
+train = "tokens.bin"
+[train]
+steps = {steps}
+global_batch = 1
+micro_batch = 1
+[optimizer]
+name = "sgd"
+momentum = 0.0
+lr = {rate}
+weight_decay = 0.0
+grad_clip = 0.0
+schedule = "constant"
 [parallel]
 threads = 1
 """
@@ -139,6 +176,26 @@ class Comparison:
                 self.check(f"{case}: a run of ours read by them", trained, theirs)
             self.check(f"{case}: our {word} read by us and by them", self.ours(out), theirs)
 
+    def losses(self, case, stem, model):
+        """Ten steps of SGD on one sample, here and there."""
+        tokens = torch.randint(0, 101, (1, 25), generator=torch.Generator().manual_seed(7), dtype=torch.int32)
+        header = struct.pack("<256i", 20240520, 1, tokens.numel(), *[0] * 253)
+        (self.folder / "tokens.bin").write_bytes(header + struct.pack(f"<{tokens.numel()}H", *tokens[0].tolist()))
+        (self.folder / "sgd.toml").write_text(SGD_JOB.format(folder=f"{stem}-fp32-1", steps=STEPS, rate=RATE))
+        run([self.args.trireme, "train", "sgd.toml", "--out", f"{stem}-sgd"], self.folder)
+        lines = (self.folder / f"{stem}-sgd" / "metrics.jsonl").read_text().splitlines()
+        ours = torch.tensor([entry["loss"] for entry in map(json.loads, lines) if "loss" in entry])
+        optimizer, theirs = torch.optim.SGD(model.parameters(), RATE), []
+        for _ in range(STEPS):
+            logits = self.theirs.forward(model, tokens[:, :-1])
+            loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].long().flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            theirs.append(loss.item())
+        self.report.require(len(ours) == STEPS and theirs[-1] < 0.9 * theirs[0], f"{case}: losses {ours} {theirs}")
+        self.report.check(f"{case}: losses of {STEPS} steps", ((ours - torch.tensor(theirs)).abs() / ours).max().item(), LOSSES)
+
     def compare(self, case, config):
         stem = case.replace(", ", "-").replace(" ", "-")
         self.draw_inputs(config)
@@ -146,6 +203,8 @@ class Comparison:
         randomize(model)
         self.read(case, stem, model, config)
         self.written(case, stem, model)
+        if config["architectures"][0].endswith("ForCausalLM"):
+            self.losses(case, stem, model)
 
 
 def transformers_library():
@@ -190,7 +249,11 @@ def transformers_library():
             with torch.no_grad():
                 if inputs.is_floating_point():
                     return model(pixel_values=inputs.permute(0, 3, 1, 2)).logits
-                return model(input_ids=inputs.long()).logits
+                return Transformers.forward(model, inputs)
+
+        @staticmethod
+        def forward(model, tokens):
+            return model(input_ids=tokens.long()).logits
 
     return Transformers
 

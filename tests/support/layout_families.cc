@@ -27,20 +27,36 @@ constexpr std::int64_t kSeqLen = 9, kVocab = 37;  // of text
 constexpr std::int64_t kPixels = 12, kClasses = 5;
 constexpr int kChunks = 4;
 
-LayoutFamily llama(bool tied) {
-  return {.name = tied ? "llama_tied" : "llama",
-          .build =
-              [tied] {
-                return build_llama({.layers = 3,
-                                    .hidden = 24,
-                                    .heads = 4,
-                                    .kv_heads = 2,
-                                    .ffn = 40,
-                                    .vocab = kVocab,
-                                    .seq_len = kSeqLen,
-                                    .rope_theta = 100.0,
-                                    .tied = tied});
-              },
+const LlamaConfig kLlama{.layers = 3,
+                         .hidden = 24,
+                         .heads = 4,
+                         .kv_heads = 2,
+                         .ffn = 40,
+                         .vocab = kVocab,
+                         .seq_len = kSeqLen,
+                         .rope_theta = 100.0};
+
+LlamaConfig tied_llama() {
+  LlamaConfig config = kLlama;
+  config.tied = true;
+  return config;
+}
+
+LlamaConfig tiny_qwen2() {
+  LlamaConfig config = tied_llama();
+  config.head_width = 10, config.qkv_bias = true;
+  return config;
+}
+
+LlamaConfig tiny_qwen3() {
+  LlamaConfig config = kLlama;
+  config.head_width = 10, config.qk_norm = true;
+  return config;
+}
+
+LayoutFamily llama(std::string name, const LlamaConfig& config) {
+  return {.name = std::move(name),
+          .build = [config] { return build_llama(config); },
           .sample = {.input = {kSeqLen}, .target = {kSeqLen}},
           .batches = [](std::int64_t first) { return token_source(kVocab, kSeqLen, first); },
           .targets_of_sample = kSeqLen,
@@ -188,8 +204,10 @@ std::span<const RankedLayout> tensor_layouts() {
 }
 
 const std::vector<LayoutFamily>& layout_families() {
-  static const std::vector<LayoutFamily> families = {llama(false),
-                                                     llama(true),
+  static const std::vector<LayoutFamily> families = {llama("llama", kLlama),
+                                                     llama("llama_tied", tied_llama()),
+                                                     llama("qwen2", tiny_qwen2()),
+                                                     llama("qwen3", tiny_qwen3()),
                                                      lstm(false),
                                                      lstm(true),
                                                      bert(),

@@ -129,6 +129,8 @@ TEST_F(InitCli, Refusals) {
   EXPECT_THAT(refusal({"init", "lora", "--from", "hf:nowhere", "--data", "data"}), HasSubstr("nowhere"));
   EXPECT_THAT(refusal({"init", "images"}), HasSubstr("--data"));
   EXPECT_THAT(refusal({"init", "images", "--data", "texts"}), HasSubstr("texts"));
+  std::filesystem::create_directories(scratch_ / "above/classes/cat");
+  EXPECT_THAT(refusal({"init", "images", "--data", "above"}), HasSubstr("above has one class folder"));
   EXPECT_FALSE(std::filesystem::exists(scratch_ / "job.toml"));
   EXPECT_THAT(refusal({"train", "job.toml"}), HasSubstr("`trireme init gpt --out job.toml`"));
 }

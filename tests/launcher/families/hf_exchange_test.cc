@@ -105,7 +105,8 @@ TEST_F(HfExchange, UnknownArchitecturesNameTheKnown) {
   write({{"model_type", "mamba"}});
   EXPECT_THAT(
       error_message([&] { parse("from = " + from()); }, ErrorCode::kUnsupported),
-      AllOf(HasSubstr("config.json: model_type is \"mamba\", and this build reads gpt2, llama, mistral")));
+      AllOf(HasSubstr(
+          "config.json: model_type is \"mamba\", and this build reads gpt2, llama, mistral, qwen2, qwen3")));
   EXPECT_THAT(error_message([&] { hf_model_of({.name = "resnet50"}); }, ErrorCode::kUnsupported),
               HasSubstr("resnet50"));
 }

@@ -53,6 +53,16 @@ const char* const kLlama = R"({
   "pretraining_tp": 1, "rms_norm_eps": 1e-05, "partial_rotary_factor": 1.0,
   "tie_word_embeddings": true, "use_cache": true, "vocab_size": 20})";
 
+const char* const kQwen2 = R"({
+  "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "attention_dropout": 0.0, "hidden_act": "silu",
+  "hidden_size": 8, "intermediate_size": 12, "max_position_embeddings": 16, "max_window_layers": 21,
+  "num_attention_heads": 2, "num_hidden_layers": 1, "num_key_value_heads": 1, "rms_norm_eps": 1e-06,
+  "rope_theta": 1000000.0, "sliding_window": 32768, "use_sliding_window": false, "tie_word_embeddings": true,
+  "use_cache": true, "vocab_size": 20, "layer_types": ["full_attention"]})";
+
+const char* const kQwen3 = R"({
+  "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "head_dim": 6})";
+
 const char* const kBert = R"({
   "model_type": "bert", "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
   "classifier_dropout": null, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 8,
@@ -82,6 +92,8 @@ struct Folder {
 const std::map<std::string, Folder> kFolders{{"gpt", {kGpt, "{}"}},
                                              {"llama", {kLlama, kRopeParameters}},
                                              {"llama_older", {kLlama, kRopeScaling}},
+                                             {"qwen2", {kQwen2, "{}"}},
+                                             {"qwen3", {kQwen2, kQwen3}},
                                              {"bert", {kBert, "{}"}},
                                              {"bert_classifier", {kBert, kClassifier}},
                                              {"vit", {kVit, "{}"}}};
@@ -101,6 +113,12 @@ const std::map<std::string, const char*> kOtherValues{
     {"llama.architectures", R"({"architectures": ["LlamaForSequenceClassification"]})"},
     {"llama.hidden_size", R"({"hidden_size": 16, "head_dim": 8})"},
     {"llama.num_attention_heads", R"({"num_attention_heads": 4, "head_dim": 2})"},
+    {"qwen2.architectures", R"({"architectures": ["Qwen2ForSequenceClassification"]})"},
+    {"qwen2.layer_types", R"({"layer_types": ["sliding_attention"]})"},
+    {"qwen2.sliding_window", R"({"sliding_window": 4})"},
+    {"qwen3.architectures", R"({"architectures": ["Qwen3ForSequenceClassification"]})"},
+    {"qwen3.layer_types", R"({"layer_types": ["sliding_attention"]})"},
+    {"qwen3.sliding_window", R"({"sliding_window": 4})"},
     {"bert.architectures", R"({"architectures": ["BertForSequenceClassification"]})"},
     {"bert_classifier.architectures", R"({"architectures": ["BertModel"]})"},
     {"bert.hidden_size", R"({"hidden_size": 16, "intermediate_size": 64})"},
@@ -170,7 +188,7 @@ class HfImport : public ::testing::TestWithParam<const char*> {
       tensors_["bert.embeddings.position_ids"] = {{1, 3}, {0, 1, 2}};
       add("cls.seq_relationship.bias", {2}, next);
       add(folder == "bert" ? "bert.pooler.dense.bias" : "cls.predictions.bias", {20}, next);
-    } else {
+    } else if (folder == "vit") {
       add("vit.pooler.dense.bias", {8}, next);
     }
     write(tensors_);
@@ -380,7 +398,8 @@ TEST_P(HfImport, LabelsAreCounted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, HfImport,
-                         ::testing::Values("gpt", "llama", "llama_older", "bert", "bert_classifier", "vit"),
+                         ::testing::Values("gpt", "llama", "llama_older", "qwen2", "qwen3", "bert",
+                                           "bert_classifier", "vit"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

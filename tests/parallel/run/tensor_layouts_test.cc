@@ -55,6 +55,11 @@ std::vector<Layout> all_layouts() {
 
 const Build kGpt = [](bool tied) { return build_gpt(kJob.gpt(tied)); };
 const Build kLlama = [](bool tied) { return build_llama(kJob.llama(tied)); };
+const Build kQwen2 = [](bool tied) {
+  LlamaConfig config = kJob.llama(tied);
+  config.head_width = 6, config.qkv_bias = true;
+  return build_llama(config);
+};
 
 TEST(TensorLayouts, EveryLayoutGivesTheSameState) {
   const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {});
@@ -95,6 +100,11 @@ TEST_P(TensorLayouts, GiveTheSameStateInEveryPrecision) {
 
 TEST_P(TensorLayouts, OfLlamasToo) {
   check(kLlama);
+}
+
+// Biases of the projections, and heads that are not as wide together as the residual stream.
+TEST_P(TensorLayouts, OfQwensToo) {
+  check(kQwen2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, TensorLayouts, testing::precisions_tied_or_not(),

@@ -9,6 +9,7 @@
 #include "runtime/ops/cross_entropy.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
+#include "runtime/ops/head_norm.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/low_rank.h"
@@ -223,6 +224,16 @@ TEST(Gradients, Rope) {
   }
 }
 
+TEST(Gradients, HeadNorm) {
+  for (const int kv_heads : {1, 2, 4}) {
+    expect_gradients({.parameters = {{.name = "q", .shape = {6}}, {.name = "k", .shape = {6}}},
+                      .input = {2, 3, (4 + 2 * kv_heads) * 6},
+                      .op = [kv_heads](Context& ctx, const Tensor& x) {
+                        return ops::head_norm(ctx, x, {0}, {1}, {.num_heads = 4, .num_kv_heads = kv_heads});
+                      }});
+  }
+}
+
 TEST(Gradients, Swiglu) {
   expect_gradients(
       {.input = {3, 4, 2 * 9}, .op = [](Context& ctx, const Tensor& x) { return ops::swiglu(ctx, x); }});
@@ -309,6 +320,10 @@ TEST(OpChecks, NameBothShapes) {
                              {.num_heads = 2, .num_kv_heads = 2, .rope = ops::rope_frequencies(4, 1e4)});
                  });
   expect_refused("rope: head_dim 5 must be even", [](Context&) { ops::rope_frequencies(5, 1e4); });
+  expect_refused("head_norm: input [1, 2, 28] is not [B, T, (num_heads + 2 num_kv_heads) head_dim]",
+                 [](Context& c) {
+                   ops::head_norm(c, c.empty({1, 2, 28}), {0}, {1}, {.num_heads = 3, .num_kv_heads = 1});
+                 });
   expect_refused("swiglu: input [2, 5] is not [..., 2 F]", [](Context& c) {
     ops::swiglu(c, c.empty({2, 5}));
   });
