@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "launcher/supervise/job_process.h"
@@ -19,18 +21,30 @@ using ::testing::HasSubstr;
 class StoppedJob : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(wait_until([&] { return tagged_processes(tag_).size() == 2; }));
-    for (const int process : tagged_processes(tag_)) {
-      if (process != job_.process()) rank_ = process;
-    }
+    ASSERT_TRUE(wait_until([&] {
+      for (const int process : tagged_processes(tag_)) {
+        if (process != job_.process() && is_sleep(process)) rank_ = process;
+      }
+      // A process has no environment for a moment while it starts another program: only now is the count
+      // final.
+      return rank_ != 0 && tagged_processes(tag_).size() == 2;
+    }));
+  }
+
+  static bool is_sleep(int process) {
+    std::ifstream file("/proc/" + std::to_string(process) + "/comm");
+    std::string name;
+    return file >> name && name == "sleep";
   }
 
   /// Waits long enough for a busy machine.
   template <class Condition>
   static bool wait_until(Condition condition) {
-    for (int round = 0; round < 3000 && !condition(); ++round)
+    for (int round = 0; round < 6000; ++round) {
+      if (condition()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    return condition();
+    }
+    return false;
   }
   void stop(std::vector<int> processes) {
     for (const int process : processes) kill(process, SIGSTOP);
