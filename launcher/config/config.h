@@ -44,7 +44,18 @@ struct ModelSection {
   std::int64_t convs = 0;
   std::int64_t head_width = 0;
   bool qkv_bias = false;
-  bool qk_norm = false;
+  // Llamas only:
+  QkNorm qk_norm = QkNorm::kNone;
+  NormPosition norm_position = NormPosition::kBefore;
+  bool norm_unit_offset = false;
+  MlpGate mlp_gate = MlpGate::kSilu;
+  double embedding_scale = 1.0;
+  double query_scalar = 0.0;
+  std::int64_t window = 0;
+  std::string layer_pattern;
+  ops::RopeScaling::Kind rope_scaling = ops::RopeScaling::Kind::kLlama3;
+  double rope_attention_factor = 0.0;
+  double rope_local_theta = 0.0;
   // UNets only:
   std::vector<std::int64_t> widths;            // empty: taken from size
   std::vector<std::int64_t> attention_levels;  // likewise
