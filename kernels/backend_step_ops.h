@@ -190,18 +190,21 @@ void visit_views(ScaleAddIdentityArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
-/// value = (1 - momentum) value + momentum sample.
+/// value = (1 - momentum) value + momentum sample. With `step` t, 1 - momentum is multiplied by 1 - exp(-t /
+/// tau).
 struct MoveAverageArgs {
   static constexpr const char* kName = "move_average";
   TensorView value;        // [n] fp32
   ConstTensorView sample;  // [n] fp32
   float momentum = 0.1f;
   ConstTensorView skip;  // [] int32, or undefined; a nonzero value skips all writes
+  ConstTensorView step;  // [] int32, or undefined
+  double tau = 0.0;      // > 0 with step
 };
 template <class Visit>
 void visit_views(MoveAverageArgs& args, Visit visit) {
   visit_each<ViewUse::kUpdate>(visit, args.value);
-  visit_each<ViewUse::kRead>(visit, args.sample, args.skip);
+  visit_each<ViewUse::kRead>(visit, args.sample, args.skip, args.step);
 }
 
 /// Appends the maxima of a step to the histories of fp8 operands: see [Note: fp8] in runtime/base/fp8.h. With

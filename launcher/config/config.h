@@ -99,8 +99,17 @@ struct DataSection {
   bool flip = true;
   std::array<double, 3> mean = {0.485, 0.456, 0.406};
   std::array<double, 3> stddev = {0.229, 0.224, 0.225};
-  double mixup = 0.0;
+  double mixup = 0.0;  // of detectors: a probability
   double mosaic = 0.0;
+  // Detection only:
+  std::string train_annotations, eval_annotations;  // empty: texts beside the pictures
+  std::int64_t mosaic_off_steps = 0;
+  std::vector<std::int64_t> multi_scale;  // empty: image_size
+  std::int64_t multi_scale_steps = 10;
+  std::array<double, 2> scale = {1.0, 1.0}, mixup_scale = {0.5, 1.5};
+  double shift = 0.0;
+  std::array<double, 3> hsv = {0.0, 0.0, 0.0};
+  std::int64_t max_boxes = 120;
   std::optional<int> workers;  // null: "auto"
   double mask_probability = 0.15;
   std::int64_t mask_token = 0;
@@ -132,6 +141,7 @@ struct TrainSection {
   double max_minutes = 0;
   OnSpike on_spike = OnSpike::kIgnore;
   double ema = 0.0;
+  double ema_tau = 0.0;
 };
 
 struct OptimizerSection {
