@@ -6,7 +6,7 @@
     torch_python.sh diffusion_curve_parity.py ... --seeds 1 2 3 --prediction v    default: 1, epsilon
 
 The order of the samples, timesteps, noise and class dropout are computed here from the seed, by the counters of
-`runtime/base/rng.h`, `runtime/data/permutation.h` and `runtime/diffusion`. Exit code 1 if the loss of any step or of any
+`runtime/base/rng.h`, `runtime/data/permutation.h`, `runtime/diffusion`. Exit code 1 if the loss of any step or any
 band of noise differs by more than 1e-3 of its size, 77 (skipped) without diffusers.
 """
 
