@@ -80,6 +80,7 @@ struct ModelSection {
   std::vector<std::string> lora_targets;  // empty: none
   std::int64_t lora_rank = 8;
   double lora_alpha = 16.0;
+  bool lora_rank_stabilized = false;
 
   bool has_adapters() const { return !lora_targets.empty(); }
 };
