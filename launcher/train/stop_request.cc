@@ -77,7 +77,7 @@ StopRequest::StopRequest() {
 StopRequest::~StopRequest() = default;
 
 bool StopRequest::requested() const {
-  return received_signal != 0;
+  return called_ || (listener_ != nullptr && received_signal != 0);
 }
 
 }  // namespace trireme
