@@ -74,6 +74,8 @@ StopRequest::StopRequest() {
   listener_ = std::make_unique<Listener>();
 }
 
+StopRequest::StopRequest(NoSignals) {}
+
 StopRequest::~StopRequest() = default;
 
 bool StopRequest::requested() const {

@@ -18,7 +18,7 @@ class StopRequest {
   StopRequest();
   /// Handles no signals: for programs that embed the training loop and call request().
   enum class NoSignals : bool { kYes };
-  explicit StopRequest(NoSignals) {}
+  explicit StopRequest(NoSignals);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
