@@ -138,7 +138,7 @@ TEST_F(InitCli, JobsOfDiffusionTrainAsTheyStand) {
       std::filesystem::remove_all(scratch_ / "pictures" / split / name);
   }
   ASSERT_EQ(init({"diffusion", "--data", "pictures"}).exit_code, 0);
-  EXPECT_THAT(job(), Not(HasSubstr("class")));
+  EXPECT_THAT(job(), Not(HasSubstr("classes")));
   ASSERT_EQ(step("unconditional").exit_code, 0);
   ASSERT_EQ(run({"export", "unconditional", "--format", "diffusers", "--out", "pipeline"}).exit_code, 0);
   const ProgramResult tuned = init({"diffusion", "--from", "hf:pipeline", "--data", "pictures"});
