@@ -40,7 +40,7 @@ TEST(DetectionLoss, Gradients) {
                             const Tensor weights = has_l1 ? upload_floats(ctx, {0.75f}, {1}) : Tensor();
                             const ops::DetectionLoss loss = ops::detection_loss(
                                 ctx, x, upload_floats(ctx, targets, {1, 2, 5}), weights, kSmallPicture);
-                            if (ctx.device.type == DeviceType::kCpu) {
+                            if (ctx.exec.device.type == DeviceType::kCpu) {
                               EXPECT_EQ(ctx.to_host(loss.count)[0], 1);
                               EXPECT_EQ(ctx.to_host(loss.parts)[3] > 0, has_l1);
                             }
