@@ -193,7 +193,8 @@ ModelSection read_hf(const HfConfig& config) {
   return model;
 }
 
-constexpr std::string_view kHfTypes[] = {kLlamaHfType, kMistralHfType, kQwen2HfType, kQwen3HfType};
+constexpr std::string_view kHfTypes[] = {kLlamaHfType,   kMistralHfType, kQwen2HfType, kQwen3HfType,
+                                         kSmolLm3HfType, kOlmo2HfType,   kOlmo3HfType, kGemma3HfType};
 constexpr HfFormat kHf{
     .model_types = kHfTypes,
     .read = read_hf,
