@@ -202,22 +202,28 @@ std::string default_letters(const HfConfig& config, const HfType& type, std::int
   return letters;
 }
 
+/// The window in tokens of layers that have one; 0: no layer has.
+std::int64_t read_window(const HfConfig& config, const HfType& type) {
+  if (type.windows == Windows::kNone || type.windows == Windows::kFrom) {
+    const bool uses = config.flag("use_sliding_window", false);
+    if (type.windows == Windows::kNone && uses) config.refuse("use_sliding_window", "false");
+    if (!uses) return 0;
+  }
+  return config.is_null("sliding_window") ? 0 : config.count("sliding_window", type.window);
+}
+
 void read_windows(const HfConfig& config, const HfType& type, LlamaConfig& llama) {
-  std::int64_t window = config.is_null("sliding_window") ? 0 : config.count("sliding_window", type.window);
-  if (type.windows == Windows::kNone) config.expect("use_sliding_window", false);
-  if (type.windows == Windows::kNone ||
-      (type.windows == Windows::kFrom && !config.flag("use_sliding_window", false))) {
-    window = 0;
+  const std::int64_t window = read_window(config, type);
+  const bool is_listed = config.has("layer_types");
+  std::string letters = is_listed    ? read_layer_types(config, llama.layers)
+                        : window > 0 ? default_letters(config, type, llama.layers)
+                                     : std::string(static_cast<std::size_t>(llama.layers), 'f');
+  const bool has_windows = letters.find('w') != std::string::npos;
+  if (is_listed && has_windows && window == 0) config.refuse_contradiction("layer_types", "sliding_window");
+  if (is_listed && type.windows == Windows::kAll && window > 0 && letters.find('f') != std::string::npos) {
+    config.refuse_contradiction("layer_types", "sliding_window");
   }
-  std::string letters = window > 0 ? default_letters(config, type, llama.layers)
-                                   : std::string(static_cast<std::size_t>(llama.layers), 'f');
-  if (config.has("layer_types")) {
-    const std::string listed = read_layer_types(config, llama.layers);
-    const bool may_differ = window > 0 && type.windows != Windows::kAll;
-    if (!may_differ && listed != letters) config.refuse_contradiction("layer_types", "sliding_window");
-    letters = listed;
-  }
-  if (letters.find('w') == std::string::npos) return;
+  if (!has_windows) return;
   llama.window = window;
   llama.layer_pattern = shortest_pattern(letters);
   if (llama.layer_pattern == "w") llama.layer_pattern.clear();
