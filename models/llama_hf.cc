@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <span>
 
+#include "models/layers_hf.h"
 #include "models/rope_hf.h"
 #include "runtime/base/error.h"
 
@@ -15,25 +15,13 @@ namespace trireme {
 namespace {
 
 constexpr std::int64_t kMaxContext = 2048;
-constexpr const char* kFull = "full_attention";
-constexpr const char* kSliding = "sliding_attention";
-
-/// The windows of a model_type.
-enum class Windows : std::uint8_t {
-  kNone,
-  kAll,      // sliding_window, for all layers
-  kFrom,     // use_sliding_window, max_window_layers, layer_types
-  kPattern,  // layer_types, or a full layer after every few
-};
 
 /// One model_type: its switches, and the defaults of transformers for missing keys.
 struct HfType {
   const char* name;
   std::array<std::string_view, 2> classes;
   LlamaConfig switches;  // only the members that the type fixes
-  Windows windows = Windows::kNone;
-  std::int64_t window = 0;                    // of a missing sliding_window
-  std::int64_t full_every = 0;                // kPattern: a full layer is the last of so many
+  LayersHfDefaults layers;
   std::int64_t kv_heads = 0, head_width = 0;  // 0: heads; hidden / heads
   double epsilon = 1e-6;
   RopeHfDefaults rope;
@@ -50,27 +38,25 @@ const std::span<const HfType> hf_types() {
        {.name = kMistralHfType,
         .classes = {"MistralForCausalLM", "MistralModel"},
         .switches = {},
-        .windows = Windows::kAll,
-        .window = 4096,
+        .layers = {.windows = HfWindows::kAll, .window = 4096},
         .kv_heads = 8,
         .has_mlp_bias = true},
        {.name = kQwen2HfType,
         .classes = {"Qwen2ForCausalLM", "Qwen2Model"},
         .switches = {.qkv_bias = true},
-        .windows = Windows::kFrom,
-        .window = 4096,
+        .layers = {.windows = HfWindows::kFrom, .window = 4096},
         .kv_heads = 32,
         .has_attention_bias = false},
        {.name = kQwen3HfType,
         .classes = {"Qwen3ForCausalLM", "Qwen3Model"},
         .switches = {.qk_norm = QkNorm::kHead},
-        .windows = Windows::kFrom,
-        .window = 4096,
+        .layers = {.windows = HfWindows::kFrom, .window = 4096},
         .kv_heads = 32,
         .head_width = 128},
        {.name = kSmolLm3HfType,
         .classes = {"SmolLM3ForCausalLM", "SmolLM3Model"},
         .switches = {},
+        .layers = {.unrotated_every = 4},
         .kv_heads = 4,
         .rope = {.theta = 2e6},
         .tied = true,
@@ -82,9 +68,7 @@ const std::span<const HfType> hf_types() {
        {.name = kOlmo3HfType,
         .classes = {"Olmo3ForCausalLM", "Olmo3Model"},
         .switches = {.qk_norm = QkNorm::kWhole, .norm_position = NormPosition::kAfter},
-        .windows = Windows::kPattern,
-        .window = 4096,
-        .full_every = 4,
+        .layers = {.windows = HfWindows::kPattern, .window = 4096, .full_every = 4},
         .epsilon = 1e-5,
         .rope = {.theta = 5e5, .local_theta = 5e5}},
        {.name = kGemma3HfType,
@@ -93,9 +77,7 @@ const std::span<const HfType> hf_types() {
                      .norm_position = NormPosition::kBoth,
                      .norm_unit_offset = true,
                      .mlp_gate = MlpGate::kGelu},
-        .windows = Windows::kPattern,
-        .window = 4096,
-        .full_every = 6,
+        .layers = {.windows = HfWindows::kPattern, .window = 4096, .full_every = 6},
         .kv_heads = 4,
         .head_width = 256,
         .rope = {.theta = 1e6, .local_theta = 1e4},
@@ -159,91 +141,6 @@ std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
   return tensors;
 }
 
-/// The kinds of the layers, as the letters of LlamaConfig::layer_pattern, without repetition.
-std::string shortest_pattern(const std::string& letters) {
-  for (std::size_t period = 1; period < letters.size(); ++period) {
-    bool repeats = true;
-    for (std::size_t i = period; i < letters.size() && repeats; ++i)
-      repeats = letters[i] == letters[i - period];
-    if (repeats) return letters.substr(0, period);
-  }
-  return letters;
-}
-
-std::string read_layer_types(const HfConfig& config, std::int64_t layers) {
-  const std::vector<std::string> types = config.texts("layer_types");
-  if (std::ssize(types) != layers) {
-    config.refuse_contradiction("layer_types", "num_hidden_layers");
-  }
-  std::string letters;
-  for (const std::string& type : types) {
-    if (type != kFull && type != kSliding) {
-      config.refuse("layer_types", fmt::format("\"{}\" and \"{}\"", kFull, kSliding));
-    }
-    letters += type == kFull ? 'f' : 'w';
-  }
-  return letters;
-}
-
-/// The letters of the layers that follow from other keys than layer_types.
-std::string default_letters(const HfConfig& config, const HfType& type, std::int64_t layers) {
-  const auto length = static_cast<std::size_t>(layers);
-  if (type.windows == Windows::kNone) return std::string(length, 'f');
-  std::string letters(length, 'w');
-  if (type.windows == Windows::kFrom) {
-    constexpr std::int64_t kFirstWindow = 28;
-    const std::int64_t full =
-        config.has("max_window_layers") ? config.index("max_window_layers") : kFirstWindow;
-    std::fill_n(letters.begin(), std::min(layers, full), 'f');
-  } else if (type.windows == Windows::kPattern) {
-    const std::int64_t every = config.count("sliding_window_pattern", type.full_every);
-    for (std::int64_t i = every - 1; i < layers; i += every) letters[static_cast<std::size_t>(i)] = 'f';
-  }
-  return letters;
-}
-
-/// The window in tokens of layers that have one; 0: no layer has.
-std::int64_t read_window(const HfConfig& config, const HfType& type) {
-  if (type.windows == Windows::kNone || type.windows == Windows::kFrom) {
-    const bool uses = config.flag("use_sliding_window", false);
-    if (type.windows == Windows::kNone && uses) config.refuse("use_sliding_window", "false");
-    if (!uses) return 0;
-  }
-  return config.is_null("sliding_window") ? 0 : config.count("sliding_window", type.window);
-}
-
-void read_windows(const HfConfig& config, const HfType& type, LlamaConfig& llama) {
-  const std::int64_t window = read_window(config, type);
-  const bool is_listed = config.has("layer_types");
-  std::string letters = is_listed    ? read_layer_types(config, llama.layers)
-                        : window > 0 ? default_letters(config, type, llama.layers)
-                                     : std::string(static_cast<std::size_t>(llama.layers), 'f');
-  const bool has_windows = letters.find('w') != std::string::npos;
-  if (is_listed && has_windows && window == 0) config.refuse_contradiction("layer_types", "sliding_window");
-  if (is_listed && type.windows == Windows::kAll && window > 0 && letters.find('f') != std::string::npos) {
-    config.refuse_contradiction("layer_types", "sliding_window");
-  }
-  if (!has_windows) return;
-  llama.window = window;
-  llama.layer_pattern = shortest_pattern(letters);
-  if (llama.layer_pattern == "w") llama.layer_pattern.clear();
-}
-
-/// SmolLM3's layers without rotary positions.
-void read_unrotated_layers(const HfConfig& config, LlamaConfig& llama) {
-  std::string letters;
-  if (config.has("no_rope_layers")) {
-    for (const std::int64_t rotates : config.indices("no_rope_layers")) letters += rotates != 0 ? 'f' : 'n';
-    if (std::ssize(letters) != llama.layers) {
-      config.refuse_contradiction("no_rope_layers", "num_hidden_layers");
-    }
-  } else {
-    const std::int64_t every = config.count("no_rope_layer_interval", 4);
-    for (std::int64_t i = 1; i <= llama.layers; ++i) letters += i % every == 0 ? 'n' : 'f';
-  }
-  if (letters.find('n') != std::string::npos) llama.layer_pattern = shortest_pattern(letters);
-}
-
 /// The heads of keys and values. Null is as many as queries in most types.
 std::int64_t read_kv_heads(const HfConfig& config, const HfType& type, std::int64_t heads) {
   const bool is_null = config.is_null("num_key_value_heads") && type.name != std::string_view(kMistralHfType);
@@ -293,16 +190,16 @@ bool has_switches_of(const LlamaConfig& config, const HfType& type) {
   for (std::int64_t i = 0; i < config.layers; ++i) letters += static_cast<char>(config.kind_of_layer(i));
   const bool unrotated = letters.find('n') != std::string::npos,
              windowed = letters.find('w') != std::string::npos;
-  if (unrotated != (type.name == std::string_view(kSmolLm3HfType))) return false;
+  if (unrotated != (type.layers.unrotated_every > 0)) return false;
   if (windowed && (type.rope.local_theta > 0) != (config.rope_local_theta > 0)) return false;
-  switch (type.windows) {
-    case Windows::kNone:
+  switch (type.layers.windows) {
+    case HfWindows::kNone:
       return !windowed;
-    case Windows::kAll:
+    case HfWindows::kAll:
       return windowed && letters.find('f') == std::string::npos;
-    case Windows::kFrom:
+    case HfWindows::kFrom:
       return true;
-    case Windows::kPattern:
+    case HfWindows::kPattern:
       return windowed || is_gemma(type);
   }
   return false;
@@ -320,28 +217,6 @@ const HfType& type_for(const LlamaConfig& config) {
               "embedding_scale, query_scalar, window, layer_pattern and rope_local_theta is none of the "
               "model types of transformers that are written here: {}",
               fmt::join(names, ", "));
-}
-
-void write_windows(const LlamaConfig& config, const HfType& type, nlohmann::ordered_json& json) {
-  if (type.name == std::string_view(kSmolLm3HfType)) {
-    std::vector<int> rotates;
-    for (std::int64_t i = 0; i < config.layers; ++i) {
-      rotates.push_back(config.kind_of_layer(i) == LayerKind::kFullWithoutRope ? 0 : 1);
-    }
-    json["no_rope_layers"] = rotates;
-    json["use_sliding_window"] = false;
-  }
-  if (type.windows == Windows::kAll) json["sliding_window"] = config.window;
-  const bool lists =
-      type.windows == Windows::kPattern || (type.windows == Windows::kFrom && config.window > 0);
-  if (type.windows == Windows::kFrom) json["use_sliding_window"] = config.window > 0;
-  if (!lists) return;
-  std::vector<std::string> types;
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    types.emplace_back(config.kind_of_layer(i) == LayerKind::kWindow ? kSliding : kFull);
-  }
-  json["layer_types"] = types;
-  json["sliding_window"] = config.window > 0 ? config.window : type.window;
 }
 
 }  // namespace
@@ -368,8 +243,7 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
   if (type.has_attention_bias) config.expect("attention_bias", false);
   if (type.has_mlp_bias) config.expect("mlp_bias", false);
   config.architecture(type.classes);
-  read_windows(config, type, llama);
-  if (type.name == std::string_view(kSmolLm3HfType)) read_unrotated_layers(config, llama);
+  read_hf_layers(config, type.layers, llama);
   read_hf_rope(config, type.rope, llama);
   if (context > kMaxContext) {
     config.note(fmt::format(
@@ -402,8 +276,8 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
   }
   write_hf_rope(config, type.rope.local_theta > 0, json);
   if (type.has_attention_bias) json["attention_bias"] = false;
-  if (type.has_mlp_bias && type.windows == Windows::kNone) json["mlp_bias"] = false;
-  write_windows(config, type, json);
+  if (type.has_mlp_bias && type.layers.windows == HfWindows::kNone) json["mlp_bias"] = false;
+  write_hf_layers(config, type.layers, json);
   json["tie_word_embeddings"] = config.tied;
   json["bos_token_id"] = nullptr;
   json["eos_token_id"] = nullptr;
