@@ -185,7 +185,10 @@ bool has_switches_of(const LlamaConfig& config, const HfType& type) {
   }
   const bool is_scaled =
       std::abs(config.embedding_scale / std::sqrt(static_cast<double>(config.hidden)) - 1) < 1e-6;
-  if (is_gemma(type) ? !is_scaled : config.embedding_scale != 1.0 || config.query_scalar != 0.0) return false;
+  const bool is_integer = config.query_scalar == std::floor(config.query_scalar);
+  if (is_gemma(type) ? !is_scaled || !is_integer
+                     : config.embedding_scale != 1.0 || config.query_scalar != 0.0)
+    return false;
   std::string letters;
   for (std::int64_t i = 0; i < config.layers; ++i) letters += static_cast<char>(config.kind_of_layer(i));
   const bool unrotated = letters.find('n') != std::string::npos,
@@ -269,8 +272,8 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
                               {"rms_norm_eps", config.norm_epsilon}};
   if (is_gemma(type)) {
     json["hidden_activation"] = "gelu_pytorch_tanh";
-    json["query_pre_attn_scalar"] =
-        config.query_scalar > 0 ? config.query_scalar : static_cast<double>(config.head_dim());
+    const auto scalar = static_cast<std::int64_t>(config.query_scalar);  // transformers takes only integers
+    json["query_pre_attn_scalar"] = scalar > 0 ? scalar : config.head_dim();
   } else {
     json["hidden_act"] = "silu";
   }
