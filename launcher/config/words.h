@@ -27,7 +27,7 @@
 
 namespace trireme {
 
-enum class DataKind : std::uint8_t { kTokens, kDocuments, kChat, kImages, kLatents, kSynthetic };
+enum class DataKind : std::uint8_t { kTokens, kDocuments, kChat, kImages, kDetection, kLatents, kSynthetic };
 /// True if samples are read from files of tokens, which may be in a folder that `trireme data` wrote.
 constexpr bool has_token_files(DataKind kind) {
   return kind == DataKind::kTokens || kind == DataKind::kDocuments || kind == DataKind::kChat;
@@ -35,6 +35,11 @@ constexpr bool has_token_files(DataKind kind) {
 /// True if a row holds separate texts, which data.pack packs.
 constexpr bool is_of_documents(DataKind kind) {
   return kind == DataKind::kDocuments || kind == DataKind::kChat;
+}
+
+/// True if data.cache keeps decoded pictures.
+constexpr bool keeps_pictures(DataKind kind) {
+  return kind == DataKind::kImages || kind == DataKind::kDetection;
 }
 
 /// Training task of a text model.
@@ -112,6 +117,7 @@ inline constexpr auto kWords<DataKind> = std::to_array<Word<DataKind>>({{DataKin
                                                                         {DataKind::kDocuments, "documents"},
                                                                         {DataKind::kChat, "chat"},
                                                                         {DataKind::kImages, "images"},
+                                                                        {DataKind::kDetection, "detection"},
                                                                         {DataKind::kLatents, "latents"},
                                                                         {DataKind::kSynthetic, "synthetic"}});
 template <>
