@@ -99,7 +99,13 @@ void add_diffusion_keys(std::vector<ConfigKey>& keys) {
            "Probability that a training sample loses its class or its condition, so that samples can be made "
            "with guidance; 0.1 is usual. The lost class is the last one of `model.classes`, which then has "
            "one "
-           "more than the data. The lost condition is `null_condition` of the shards, or zeros.");
+           "more than the data. The lost condition is `null_condition` of the shards, or zeros.")
+      .add("steps_offset", &D::steps_offset, from_to(0, NoiseSchedule::kNumTimesteps - 1),
+           "Added to the timesteps of the samplers ddpm and ddim; 1 in Stable Diffusion. Training does not "
+           "read it.")
+      .add("set_alpha_to_one", &D::set_alpha_to_one, any(),
+           "The last step of the sampler ddim removes all noise. false: it keeps the noise of timestep 0, as "
+           "Stable Diffusion does. Training does not read it.");
 }
 
 }  // namespace

@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -77,6 +78,7 @@ class MetricsWriter {
     /// Also cut off the evaluation of that step, which the run before may have written.
     bool evaluates_again = false;
     std::string throughput_unit = "tokens";
+    std::function<void(const std::string& line)> observe = {};  // receives each line that was written
   };
   /// Throws as AppendedFile does if the file is a link or cannot be written.
   explicit MetricsWriter(Options options);
