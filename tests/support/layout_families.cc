@@ -170,6 +170,16 @@ LayoutFamily yolox() {
           .has_fp8 = false};
 }
 
+/// The number of foreground anchors varies from sample to sample, and is known after the forward only.
+LayoutFamily yolox_detector() {
+  const YoloxConfig config = tiny_yolox_config(true);
+  return {.name = "yolox_detector",
+          .build = [config] { return build_yolox_detector(config); },
+          .sample = yolox_detector_sample_spec(config),
+          .batches = [config](std::int64_t first) { return yolox_detector_source(config, first); },
+          .has_fp8 = false};
+}
+
 const std::vector<RankedLayout> kCommon = {
     {.ranks = 2},
     {.threads = 3},
@@ -217,6 +227,7 @@ const std::vector<LayoutFamily>& layout_families() {
                                                      unet("unet", tiny_unet_config()),
                                                      unet("unet_condition", tiny_conditional_unet_config()),
                                                      yolox(),
+                                                     yolox_detector(),
                                                      vit("vit_chunks", TokenPool::kClassToken, kChunks),
                                                      cct("cct_chunks", kChunks)};
   return families;
