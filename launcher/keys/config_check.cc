@@ -180,6 +180,10 @@ void check_config(const JobConfig& config) {
   check_layout(config);
   check_adapters(config);
   check_optimizer(config);
+  TRIREME_CHECK(config.train.ema_tau == 0 || config.train.ema > 0,
+                "train.ema_tau = {} is the ramp of train.ema, and train.ema = 0 averages nothing: set "
+                "train.ema, such as 0.9998, or leave train.ema_tau out",
+                config.train.ema_tau);
   TRIREME_CHECK(
       !config.parallel.cuda_graph || config.log.trace_step.first == 0,
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "

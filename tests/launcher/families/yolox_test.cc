@@ -208,6 +208,7 @@ TEST(YoloxFamily, RefusesKeysThatDoNotFit) {
   EXPECT_THAT(refused({"data.multi_scale=[64, 65]"}), HasSubstr("data.multi_scale = 65"));
   EXPECT_THAT(refused({"data.scale=[2.0, 1.0]"}), HasSubstr("the least comes first"));
   EXPECT_THAT(refused({"data.crop=center"}), HasSubstr("data.crop"));
+  EXPECT_THAT(refused({"train.ema_tau=9"}), HasSubstr("train.ema = 0 averages nothing"));
   EXPECT_THAT(refused({"model.size=\"\""}), HasSubstr("give model.size"));
   const SampleSpec spec = kDetectionData.sample_spec(job({"data.image_size=96"}));
   EXPECT_EQ(spec.input, (Shape{96, 96, 3}));
