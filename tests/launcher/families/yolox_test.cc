@@ -166,7 +166,7 @@ TEST_F(DetectionCli, RefusesBrokenAnnotations) {
               AllOf(HasSubstr("train.json"), HasSubstr("bbox")));
   EXPECT_THAT(refusal_of([](json& coco) { coco["annotations"][0]["category_id"] = 4; }),
               HasSubstr("category_id 4"));
-  EXPECT_THAT(refusal_of([](json& coco) { coco["images"] = json::array(); }), HasSubstr("no images"));
+  EXPECT_THAT(refusal_of([](json& coco) { coco["images"] = json::array(); }), HasSubstr("has no pictures"));
   EXPECT_THAT(refusal_of([](json& coco) {
                 coco["categories"].push_back({{"id", 9}, {"name", "new"}});
               }),
