@@ -22,6 +22,9 @@ class Tokenizer {
   virtual std::int64_t vocab_size() const = 0;
   /// Thread-safe, like decode().
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+  /// As encode(), for text that a chat template wrote: texts of control tokens, such as "</s>", become these
+  /// tokens.
+  virtual std::vector<std::int32_t> encode_chat(std::string_view text) const { return encode(text); }
   /// Throws Error(kInvalidInput) for an id outside of [0, vocab_size()).
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
   /// The separator of two documents in a stream of tokens.
