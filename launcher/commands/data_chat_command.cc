@@ -61,8 +61,9 @@ ExitCode run_data_chat(const ChatArguments& arguments, const LaunchEnvironment& 
   const std::vector<std::filesystem::path> inputs(arguments.inputs.begin(), arguments.inputs.end());
   TextSources sources = find_text({.inputs = inputs, .exclude = arguments.out, .json_as_text = true});
   check_found(sources, inputs, /*lines=*/true);
-  ChatRenderer renderer(
-      {.folder = arguments.tokenizer, .files = sources.files, .targets = arguments.targets});
+  ChatRenderer renderer({.chat_template = {.folder = arguments.tokenizer, .contents = {}},
+                         .files = sources.files,
+                         .targets = arguments.targets});
   warn_of_template(renderer.header(), arguments.tokenizer);
   PrepareChatOptions options{.sources = std::move(sources),
                              .output = arguments.out,
