@@ -193,10 +193,11 @@ TokenizerRecord tokenizer_at(const JobConfig& config, const std::string& path) {
   return prepared ? tokenizer_of(*prepared) : TokenizerRecord{};
 }
 
-/// Synthetic data is fully determined by the job.
+/// Synthetic data is fully determined by the job, unless the program provided other samples in its place.
 std::optional<DataFingerprint> synthetic_or(const JobConfig& config,
                                             const std::optional<DataFingerprint>& fingerprint) {
-  if (config.data.kind == DataKind::kSynthetic) return DataFingerprint{.contents = "synthetic samples"};
+  if (config.data.kind == DataKind::kSynthetic && !fingerprint)
+    return DataFingerprint{.contents = "synthetic samples"};
   return fingerprint;
 }
 

@@ -67,7 +67,10 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "from the initial parameters, are stored in fp32 beside the optimizer state, and are updated "
            "after every step that is not skipped. Evaluations use the averages, and the log says so. "
            "`trireme eval`, `sample` and `export` use them with --ema. Running statistics are not averaged. "
-           "0: no averages.");
+           "0: no averages.")
+      .add("ema_tau", &T::ema_tau, at_least(0),
+           "Ramp of the decay of `ema`: after t updates it is `ema` (1 - exp(-t / `ema_tau`)), as in YOLO, "
+           "with 2000 there. 0: no ramp.");
 }
 
 void add_lora_keys(std::vector<ConfigKey>& keys) {
