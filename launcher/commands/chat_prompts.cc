@@ -18,6 +18,7 @@ std::string trimmed(const std::string& text) {
 ChatPrompts render_prompts(const ChatRenderer::Request& request, const Tokenizer& tokenizer) {
   ChatRenderer renderer(request);
   const ChatRenderer::Header& header = renderer.header();
+  check_prefixes(header, request.chat_template.folder, tokenizer);
   ChatPrompts prompts;
   for (const std::string& token : header.special_tokens) {
     const std::size_t count = tokenizer.encode_chat(token).size();

@@ -92,6 +92,7 @@ void ChatRenderer::read_header() {
   header_.special_tokens = reply.at("ends").get<std::vector<std::string>>();
   header_.literals = reply.at("literals").get<std::vector<std::string>>();
   header_.writes_date = reply.at("date").get<bool>();
+  header_.is_legacy = reply.at("legacy").get<bool>();
   header_.end = reply.at("end").get<std::string>();
   header_.stops = reply.at("stops").get<std::vector<std::string>>();
 }
@@ -117,6 +118,15 @@ std::optional<RenderedChat> ChatRenderer::next() {
   ::waitpid(std::exchange(process_, -1), &status, 0);
   TRIREME_CHECK(status == 0, "python3 failed while it rendered conversations; its messages are above");
   return std::nullopt;
+}
+
+void check_prefixes(const ChatRenderer::Header& header, const std::string& folder,
+                    const Tokenizer& tokenizer) {
+  TRIREME_CHECK(
+      !header.is_legacy || tokenizer.kind() != kSentencePieceTokenizer,
+      "{}: tokenizer_config.json has \"legacy\": true, with which transformers writes a space behind "
+      "each special token, and this is not computed here: set it to false, also where the model is used",
+      folder);
 }
 
 void ChatRenderer::end() noexcept {

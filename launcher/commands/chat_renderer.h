@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/data/prepare_chat.h"
+#include "runtime/data/tokenizer.h"
 
 namespace trireme {
 
@@ -37,6 +38,7 @@ class ChatRenderer {
     bool writes_date = false;                 // the date of today
     std::string end;                          // text after an answer, such as "<|im_end|>\n"
     std::vector<std::string> stops;           // special tokens that end an answer
+    bool is_legacy = false;                   // see check_prefixes()
   };
 
   /// Throws Error(kInvalidInput) if python3 or Jinja2 is missing, and for a folder without a valid template.
@@ -66,5 +68,10 @@ class ChatRenderer {
   std::unique_ptr<std::FILE, Close> lines_;
   Header header_;
 };
+
+/// Throws Error(kInvalidInput) if transformers would encode the text behind a control symbol of a
+/// sentencepiece model in another way, with a dummy prefix: "legacy" of tokenizer_config.json is true.
+void check_prefixes(const ChatRenderer::Header& header, const std::string& folder,
+                    const Tokenizer& tokenizer);
 
 }  // namespace trireme

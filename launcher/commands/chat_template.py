@@ -6,7 +6,7 @@ read), "remedy" (for a missing template), and either "files" (JSON lines) and "t
 or "chats" (lists of messages that the assistant is to answer). It writes JSON lines:
 
     {"ends": [special tokens], "literals": [tokens in the template's text], "date": bool,
-     "end": text after an answer, "stops": [special tokens in it]}                          first
+     "end": text after an answer, "stops": [special tokens in it], "legacy": bool}          first
     {"where": "FILE:LINE", "text": "...", "spans": [[begin, end], ...]}                     a conversation
     {"error": "..."}                                                                        last, if any
 
@@ -129,6 +129,7 @@ class Template:
     def __init__(self, folder):
         self.source, self.path = folder.template()
         self.tokens = folder.special_tokens()
+        self.is_legacy = folder.read_json("tokenizer_config.json").get("legacy") is True
         self.has_blocks = BLOCK.search(self.source) is not None
         today = datetime.datetime.now()  # once: all conversations have the same date
         self.environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -167,6 +168,7 @@ class Template:
         literals = [word for word in dict.fromkeys(LITERAL.findall(self.source)) if word not in ends]
         eos = self.tokens.get("eos_token")
         return {"ends": ends, "literals": literals, "date": "strftime_now" in self.source, "end": self.end,
+                "legacy": self.is_legacy,
                 "stops": stops + ([eos] if eos is not None and eos not in stops else [])}
 
     def block_spans(self, messages, tools, full):

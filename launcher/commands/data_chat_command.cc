@@ -36,8 +36,9 @@ void warn_of_template(const ChatRenderer::Header& header, const std::string& fol
                     folder));
   }
   const auto tokenizer = load_tokenizer(folder);
+  check_prefixes(header, folder, *tokenizer);
   for (const std::string& literal : header.literals) {
-    if (const std::size_t count = tokenizer->encode(literal).size(); count > 1) {
+    if (const std::size_t count = tokenizer->encode_chat(literal).size(); count > 1) {
       log_warning(
           fmt::format("the chat template of {} writes {}, which is {} tokens of text in the vocabulary",
                       folder, literal, count));
