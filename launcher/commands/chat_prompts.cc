@@ -6,10 +6,10 @@
 namespace trireme {
 namespace {
 
-/// The white space around a turn is no end of an answer.
+/// The text without white space around it, unless there is nothing else.
 std::string trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) return "";
+  if (first == std::string::npos) return text;
   return text.substr(first, text.find_last_not_of(" \t\r\n") + 1 - first);
 }
 
