@@ -91,11 +91,14 @@ bool counts_top_k(const ModelSection& model) {
 struct TextFigures {
   double perplexity;
   std::optional<double> bits_per_byte;  // if the data records the byte count of its tokens
+  bool of_marked_targets = false;       // conversations: other tokens do not count
 };
 
 std::optional<TextFigures> text_figures(const JobConfig& config, const EvalMetrics& metrics) {
   if (!family_of(config.model).writes_text) return std::nullopt;
-  TextFigures figures{.perplexity = std::exp(metrics.loss)};
+  TextFigures figures{.perplexity = std::exp(metrics.loss),
+                      .bits_per_byte = std::nullopt,
+                      .of_marked_targets = config.data.kind == DataKind::kChat};
   const auto prepared =
       config.data.kind == DataKind::kTokens ? find_prepared_data(config.data.eval) : std::nullopt;
   if (prepared && prepared->info.source_bytes > 0) {
@@ -108,6 +111,7 @@ std::optional<TextFigures> text_figures(const JobConfig& config, const EvalMetri
 
 std::string describe(const TextFigures& figures) {
   std::string text = fmt::format("  perplexity {:.3f}", figures.perplexity);
+  if (figures.of_marked_targets) text += " of the marked targets alone";
   if (figures.bits_per_byte) text += fmt::format("  {:.4f} bits per byte", *figures.bits_per_byte);
   return text;
 }
@@ -133,6 +137,7 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
   if (!metrics.noise_bands.empty()) json["noise_bands"] = metrics.noise_bands;
   if (metrics.detection) json.update(to_json(*metrics.detection, class_names));
   if (text) json["perplexity"] = text->perplexity;
+  if (text && text->of_marked_targets) json["targets"] = "marked";
   if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
   if (classes) json.update(to_json(*classes));
   print_line(json_text(json));

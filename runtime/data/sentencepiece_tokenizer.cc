@@ -3,11 +3,15 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
+#include <algorithm>
 #include <exception>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
@@ -47,7 +51,11 @@ class SentencePieceTokenizer final : public Tokenizer {
                   "same model",
                   model.string());
     check_sentencepiece_model(as_text(file), model);
-    load(as_text(file));
+    load(as_text(file), processor_);
+    for (int id = 0; id < processor_.GetPieceSize(); ++id) {
+      if (processor_.IsControl(id) || processor_.IsUnknown(id))
+        controls_.emplace_back(processor_.IdToPiece(id), id);
+    }
   }
 
   std::string_view kind() const override { return kSentencePieceTokenizer; }
@@ -57,21 +65,37 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   std::vector<std::int32_t> encode(std::string_view text) const override {
-    std::vector<int> ids;
-    const auto status = processor_.Encode(text, &ids);
-    TRIREME_CHECK(status.ok(), "sentencepiece model {} cannot encode {} bytes of text: {}", path_.string(),
-                  text.size(), status.ToString());
-    return {ids.begin(), ids.end()};
+    return encode_by(processor_, text);
+  }
+  std::string decode(std::span<const std::int32_t> ids) const override { return decode_by(processor_, ids); }
+
+  std::vector<std::int32_t> encode_chat(std::string_view text) const override {
+    std::vector<std::int32_t> ids;
+    for (std::size_t begin = 0; begin < text.size();) {
+      const auto [end, control] = next_control(text, begin);
+      const std::string_view piece = text.substr(begin, end - begin);
+      const auto more = begin == 0 ? encode(piece) : encode_by(unprefixed(), piece);
+      ids.insert(ids.end(), more.begin(), more.end());
+      if (control == nullptr) break;
+      ids.push_back(control->second);
+      begin = end + control->first.size();
+    }
+    return ids;
   }
 
-  std::string decode(std::span<const std::int32_t> ids) const override {
-    for (const std::int32_t id : ids)
-      TRIREME_CHECK(id >= 0 && id < vocab_size(), "token {} is not in the vocabulary of {} tokens of {}", id,
-                    vocab_size(), path_.string());
+  std::string decode_chat(std::span<const std::int32_t> ids) const override {
     std::string text;
-    const auto status = processor_.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
-    TRIREME_CHECK(status.ok(), "sentencepiece model {} cannot decode {} tokens: {}", path_.string(),
-                  ids.size(), status.ToString());
+    for (std::size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
+      const auto is_control = [&](std::int32_t id) {
+        return std::ranges::find(controls_, id, &Control::second) != controls_.end();
+      };
+      if (is_control(ids[begin])) {
+        text += processor_.IdToPiece(ids[end++]);
+        continue;
+      }
+      while (end < ids.size() && !is_control(ids[end])) ++end;
+      text += decode_by(unprefixed(), ids.subspan(begin, end - begin));
+    }
     return text;
   }
 
@@ -87,11 +111,34 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
  private:
+  using Control = std::pair<std::string, std::int32_t>;
+
+  std::vector<std::int32_t> encode_by(const sentencepiece::SentencePieceProcessor& processor,
+                                      std::string_view text) const {
+    std::vector<int> ids;
+    const auto status = processor.Encode(text, &ids);
+    TRIREME_CHECK(status.ok(), "sentencepiece model {} cannot encode {} bytes of text: {}", path_.string(),
+                  text.size(), status.ToString());
+    return {ids.begin(), ids.end()};
+  }
+
+  std::string decode_by(const sentencepiece::SentencePieceProcessor& processor,
+                        std::span<const std::int32_t> ids) const {
+    for (const std::int32_t id : ids)
+      TRIREME_CHECK(id >= 0 && id < vocab_size(), "token {} is not in the vocabulary of {} tokens of {}", id,
+                    vocab_size(), path_.string());
+    std::string text;
+    const auto status = processor.Decode(std::vector<int>(ids.begin(), ids.end()), &text);
+    TRIREME_CHECK(status.ok(), "sentencepiece model {} cannot decode {} tokens: {}", path_.string(),
+                  ids.size(), status.ToString());
+    return text;
+  }
+
   /// The library's trie throws, while its other parts return a status.
-  void load(std::string_view model) {
+  void load(std::string_view model, sentencepiece::SentencePieceProcessor& processor) const {
     std::string refusal;
     try {
-      const auto status = processor_.LoadFromSerializedProto(model);
+      const auto status = processor.LoadFromSerializedProto(model);
       if (!status.ok()) refusal = status.ToString();
     } catch (const std::bad_alloc&) {
       throw;
@@ -101,8 +148,34 @@ class SentencePieceTokenizer final : public Tokenizer {
     TRIREME_CHECK(refusal.empty(), "{} is not a sentencepiece model: {}", path_.string(), refusal);
   }
 
+  /// The model without its dummy prefix, a space before the text.
+  const sentencepiece::SentencePieceProcessor& unprefixed() const {
+    std::call_once(unprefixed_loaded_, [this] {
+      // Field 3 of ModelProto, normalizer_spec, with add_dummy_prefix (field 3) = false. A field that occurs
+      // twice in a protobuf message is merged.
+      constexpr std::string_view kNoPrefix{"\x1a\x02\x18\x00", 4};
+      load(model_text() + std::string(kNoPrefix), unprefixed_);
+    });
+    return unprefixed_;
+  }
+
+  /// The first control symbol from `begin` on, the longest if several begin there; null, at the end of the
+  /// text, if there is none.
+  std::pair<std::size_t, const Control*> next_control(std::string_view text, std::size_t begin) const {
+    std::pair<std::size_t, const Control*> next{text.size(), nullptr};
+    for (const Control& control : controls_) {
+      const std::size_t at = text.find(control.first, begin);
+      if (at == std::string_view::npos || at > next.first) continue;
+      if (at < next.first || control.first.size() > next.second->first.size()) next = {at, &control};
+    }
+    return next;
+  }
+
   std::filesystem::path path_;
   sentencepiece::SentencePieceProcessor processor_;
+  std::vector<Control> controls_;  // also <unk>
+  mutable std::once_flag unprefixed_loaded_;
+  mutable sentencepiece::SentencePieceProcessor unprefixed_;
 };
 
 /// The lines of files, one after another, for the trainer. Our errors must not unwind through the trainer:
