@@ -31,7 +31,7 @@ MAY_INCLUDE = {
 ROOMS = {
     "parallel": ("comm", "mesh", "watch", "layout", "plan", "reduce", "run", "cluster", "foresee", "cost"),
     "launcher": ("config", "render", "records", "data", "host", "families", "observe", "keys", "page", "state", "job",
-                 "partner", "cluster", "report", "supervise", "train", "commands"),
+                 "partner", "cluster", "report", "supervise", "train", "commands", "python"),
 }
 
 # Vendor header -> the only folders that may include it. Tests mirror the tree; benchmarks measure the vendor too.
