@@ -1,5 +1,6 @@
 // trireme init NAME [--data DIR] [--from hf:DIR] [--out FILE] [--force]
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -18,11 +19,14 @@
 #include "launcher/job/memory_fit.h"
 #include "launcher/keys/job_file.h"
 #include "launcher/render/text_table.h"
+#include "launcher/train/weights_record.h"
 #include "parallel/comm/local.h"
 #include "parallel/layout/model_layout.h"
 #include "runtime/base/allocator.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
+#include "runtime/checkpoint/hf_labels.h"
+#include "runtime/data/class_names.h"
 #include "runtime/data/dataset_info.h"
 #include "runtime/data/document_file.h"
 #include "runtime/data/open_images.h"
@@ -52,7 +56,25 @@ std::string child_of(const fs::path& parent, std::initializer_list<const char*> 
   return {};
 }
 
-void take_images(const fs::path& folder, TemplateValues& values) {
+/// With a pretrained classifier, a head of its own for classes that the classifier does not know by name.
+void take_classes(const JobTemplate& job, std::int64_t classes, TemplateValues& values) {
+  if (job.data == TemplateData::kPictures) {
+    if (classes > 1 && values.pretrained.empty()) values.classes = classes + 1;
+    return;
+  }
+  TRIREME_CHECK(classes > 1,
+                "--data: {} has one class folder, and a classifier needs two: pictures are read from "
+                "FOLDER/CLASS/PICTURE",
+                values.train);
+  if (values.pretrained.empty()) return;
+  const std::vector<std::string> known = read_labels(HfConfig(values.pretrained)).names;
+  const std::vector<std::string> named = as_utf8(open_images({.path = values.train})->class_names());
+  const bool all_known = std::ranges::all_of(
+      named, [&](const std::string& name) { return std::ranges::find(known, name) != known.end(); });
+  if (!all_known) values.classes = classes;
+}
+
+void take_images(const JobTemplate& job, const fs::path& folder, TemplateValues& values) {
   const std::string train = child_of(folder, {"train"});
   values.train = train.empty() ? folder.string() : train;
   values.eval = train.empty() ? "" : child_of(folder, {"eval", "val", "test"});
@@ -60,21 +82,18 @@ void take_images(const fs::path& folder, TemplateValues& values) {
   TRIREME_CHECK(classes != 0,
                 "--data {}: {} has no class folders: pictures are read from FOLDER/CLASS/PICTURE",
                 folder.string(), values.train);
-  TRIREME_CHECK(classes > 1,
-                "--data {}: {} has one class folder, and a classifier needs two: pictures are read from "
-                "FOLDER/CLASS/PICTURE",
-                folder.string(), values.train);
+  take_classes(job, classes, values);
 }
 
 /// Fills in the keys that follow from --data. Without --data, the job names a folder to be written.
 void take_data(const JobTemplate& job, const InitArguments& arguments, TemplateValues& values) {
   values.train = arguments.data.empty() ? "data" : arguments.data;
   values.eval = values.train;
-  if (job.trains_images) {
+  if (job.data != TemplateData::kText) {
     TRIREME_CHECK(!arguments.data.empty(),
                   "`trireme init {}` needs --data: a folder with one folder of pictures for each class",
                   job.name);
-    take_images(arguments.data, values);
+    take_images(job, arguments.data, values);
   } else if (!arguments.data.empty()) {
     TRIREME_CHECK(fs::exists(arguments.data), "--data {}: there is no such folder", arguments.data);
     if (!fs::exists(fs::path(arguments.data) / DatasetInfo::kFileName)) {
@@ -89,6 +108,26 @@ void take_data(const JobTemplate& job, const InitArguments& arguments, TemplateV
   }
 }
 
+/// The command whose job trains such a model.
+std::string_view template_for(std::string_view model) {
+  for (const JobTemplate& job : job_templates()) {
+    if (std::ranges::find(job.pretrained, model) != job.pretrained.end()) return job.name;
+  }
+  return {};
+}
+
+void check_pretrained(const JobTemplate& job, const std::string& from, const ModelSection& model) {
+  TRIREME_CHECK(
+      std::ranges::find(job.pretrained, model.name) != job.pretrained.end(),
+      "--from {}: config.json describes a {}, and `trireme init {}` takes a {}: use `trireme init {}`", from,
+      model.name, job.name, fmt::join(job.pretrained, " or "), template_for(model.name));
+  TRIREME_CHECK(
+      job.data != TemplateData::kPictures || (model.channels == 3 && model.condition_width == 0),
+      "--from {}: its network denoises latents of {} channels, and `trireme init {}` reads pictures: "
+      "examples/latents.toml is a job for latents",
+      from, model.channels, job.name);
+}
+
 void take_pretrained(const JobTemplate& job, const InitArguments& arguments, TemplateValues& values) {
   if (arguments.from.empty()) {
     TRIREME_CHECK(!job.shape.empty(),
@@ -97,14 +136,16 @@ void take_pretrained(const JobTemplate& job, const InitArguments& arguments, Tem
                   job.name);
     return;
   }
-  TRIREME_CHECK(!job.trains_images,
-                "--from: `trireme init {}` starts from random weights; launcher/guide.md has a job that "
-                "fine-tunes a ViT",
+  TRIREME_CHECK(!job.pretrained.empty(), "--from: `trireme init {}` starts from random weights: leave it out",
                 job.name);
   const std::optional<std::string> folder = hf_folder_in(arguments.from);
   TRIREME_CHECK(folder.has_value(), "--from {}: write hf: and a folder of Hugging Face's transformers",
                 arguments.from);
+  check_pretrained(job, arguments.from, model_of_hf_folder(*folder));
   values.pretrained = *folder;
+  const fs::path preprocessor = fs::path(*folder) / kHfPreprocessorFile;
+  if (job.data == TemplateData::kClasses && fs::exists(preprocessor))
+    values.normalisation = image_record_of_hf(preprocessor);
 }
 
 struct FittingJob {
@@ -168,11 +209,11 @@ void add_init_command(CLI::App& app, Command& chosen) {
   }
   command->add_option("NAME", arguments->name, purposes)->required()->check(CLI::IsMember(names));
   command->add_option("--data", arguments->data,
-                      "Folder that `trireme data text` or `trireme data chat` wrote; or, for images, a "
+                      "Folder that `trireme data text` or `trireme data chat` wrote; or, for pictures, a "
                       "folder with one folder for each class, or with train and test folders of such "
                       "folders");
   command->add_option("--from", arguments->from,
-                      "hf:DIR, a pretrained model in a folder of Hugging Face's transformers");
+                      "hf:DIR, a pretrained model in a folder of Hugging Face's transformers or diffusers");
   command->add_option("--out", arguments->out, "File to write (default: job.toml)");
   command->add_flag("--force", arguments->force, "Replace the file");
   command->callback([arguments, &chosen] {

@@ -26,53 +26,117 @@ hidden = 128              # width of the residual stream
 heads = 2
 seq_len = 64              # context in tokens
 )";
+constexpr std::string_view kLstmShape = R"(name = "lstm"
+layers = 2
+hidden = 256              # units of a layer
+seq_len = 128             # context in tokens
+)";
 constexpr std::string_view kImageShape = R"(name = "resnet18"
 )";
+constexpr std::string_view kPictureShape = R"(name = "unet"
+size = "cifar-tiny"       # 0.45 M parameters; "cifar-small" draws better, but trains longer
+)";
+
+constexpr std::string_view kGpt[] = {"gpt"}, kLlama[] = {"llama"}, kBert[] = {"bert"}, kVit[] = {"vit"},
+                           kUnet[] = {"unet"}, kAdaptable[] = {"gpt", "llama", "bert"};
 
 constexpr JobTemplate kTemplates[] = {
-    {.name = "gpt", .purpose = "train a GPT on text", .shape = kGptShape},
-    {.name = "llama", .purpose = "train a Llama on text", .shape = kLlamaShape},
-    {.name = "bert", .purpose = "train a BERT on text, by masked language modelling", .shape = kBertShape},
+    {.name = "gpt", .purpose = "train a GPT on text", .shape = kGptShape, .pretrained = kGpt},
+    {.name = "llama", .purpose = "train a Llama on text", .shape = kLlamaShape, .pretrained = kLlama},
+    {.name = "bert",
+     .purpose = "train a BERT on text, by masked language modelling",
+     .shape = kBertShape,
+     .pretrained = kBert},
+    {.name = "lstm", .purpose = "train an LSTM on text", .shape = kLstmShape, .pretrained = {}, .lr = 4e-3},
     {.name = "lora",
      .purpose = "adapt a pretrained language model to text, with low-rank adapters",
+     .shape = {},
+     .pretrained = kAdaptable,
      .trains_adapters = true,
      .fine_tuning_lr = 1e-3},
     {.name = "images",
      .purpose = "train a classifier on class folders of pictures",
      .shape = kImageShape,
-     .trains_images = true},
+     .pretrained = kVit,
+     .data = TemplateData::kClasses},
+    {.name = "diffusion",
+     .purpose = "train a UNet that generates pictures, on class folders of pictures",
+     .shape = kPictureShape,
+     .pretrained = kUnet,
+     .data = TemplateData::kPictures,
+     .lr = 1e-3},
 };
 
+/// "key = value", with a comment in the column of all comments.
+std::string commented(std::string_view key, const ConfigValue& value, std::string_view comment) {
+  return fmt::format("{:<25} # {}\n", fmt::format("{} = {}", key, to_toml(value)), comment);
+}
+
 std::string model_section(const JobTemplate& job, const TemplateValues& values) {
+  const bool is_pretrained = !values.pretrained.empty();
   std::string text = "[model]\n";
-  if (values.pretrained.empty()) {
-    text += job.shape;
+  if (is_pretrained) {
+    text += commented("from", "hf:" + values.pretrained, "config.json sets the name and the shape");
+    text += commented("init_from", values.pretrained, "weights");
   } else {
-    text +=
-        fmt::format("from = {:<18} # config.json sets the name and the shape\ninit_from = {:<13} # weights\n",
-                    to_toml(ConfigValue("hf:" + values.pretrained)), to_toml(ConfigValue(values.pretrained)));
+    text += job.shape;
   }
-  return text;
+  if (values.classes == 0) return text;
+  if (job.data == TemplateData::kPictures) {
+    return text + commented("classes", values.classes, "the data's, and one for pictures without a class");
+  }
+  text += commented("classes", values.classes, "those of the data");
+  return text + commented("new_head", is_pretrained, "the pretrained head is for other classes");
+}
+
+std::string picture_keys(const JobTemplate& job, const TemplateValues& values) {
+  std::string text = "kind = \"images\"\n" + commented("train", values.train, "one folder for each class");
+  const bool is_pretrained = !values.pretrained.empty();
+  if (!is_pretrained) {
+    const std::int64_t side = job.data == TemplateData::kPictures ? 32 : 64;
+    text += commented("image_size", side, "side in pixels that the network sees");
+  }
+  if (values.normalisation) {
+    text += commented("mean", values.normalisation->mean, "of preprocessor_config.json, as std");
+    text += fmt::format("std = {}\n", to_toml(ConfigValue(values.normalisation->stddev)));
+  }
+  if (job.data == TemplateData::kPictures)
+    text += "crop = \"padded\"           # the whole picture\npadding = 0\n";
+  return text + commented("flip", true, "mirror half of the pictures");
 }
 
 std::string data_section(const JobTemplate& job, const TemplateValues& values) {
   std::string text = "\n[data]\n";
-  const auto path = [](const std::string& folder) { return to_toml(ConfigValue(folder)); };
-  if (job.trains_images) {
-    text += fmt::format(
-        "kind = \"images\"\ntrain = {:<17} # one folder for each class\nimage_size = 64           # side in "
-        "pixels that the network sees\nflip = true               # mirror half of the pictures\n",
-        path(values.train));
+  if (job.data != TemplateData::kText) {
+    text += picture_keys(job, values);
   } else if (values.has_conversations) {
-    text += fmt::format(
-        "kind = \"chat\"             # the loss counts the marked targets only\ntrain = {:<17} # written by "
-        "`trireme data chat`\npack = true               # a row holds as many conversations as fit\n",
-        path(values.train));
+    text += "kind = \"chat\"             # the loss counts the marked targets only\n" +
+            commented("train", values.train, "written by `trireme data chat`") +
+            commented("pack", true, "a row holds as many conversations as fit");
   } else {
-    text += fmt::format("kind = \"tokens\"\ntrain = {:<17} # written by `trireme data text`\n",
-                        path(values.train));
+    text += "kind = \"tokens\"\n" + commented("train", values.train, "written by `trireme data text`");
   }
-  if (!values.eval.empty()) text += fmt::format("eval = {}\n", path(values.eval));
+  if (!values.eval.empty()) text += fmt::format("eval = {}\n", to_toml(ConfigValue(values.eval)));
+  if (job.data == TemplateData::kPictures && values.classes > 0) {
+    text += "\n[diffusion]\n" +
+            commented("class_dropout", 0.1, "samples without their class, for guidance when sampling");
+  }
+  return text;
+}
+
+std::string train_section(const JobTemplate& job, const TemplateValues& values) {
+  std::string text = "\n[train]\n";
+  text += commented("steps", std::int64_t{job.data == TemplateData::kPictures ? 4000 : 1000}, "updates");
+  text += commented("global_batch", kTemplateBatch, "samples of a step, over all ranks");
+  text += commented("micro_batch", values.micro_batch, "samples of a forward pass; fewer need less memory");
+  text += "seed = 1\n";
+  if (!values.eval.empty()) text += commented("eval_every", std::int64_t{250}, "steps");
+  if (job.data == TemplateData::kPictures) {
+    if (!values.eval.empty()) text += commented("eval_batches", std::int64_t{16}, "of an evaluation");
+    text += commented("ema", 0.999, "averages, for `trireme sample --ema --images 16 --grid grid.png`");
+  }
+  if (job.trains_adapters)
+    text += "lora = { rank = 8, alpha = 16, targets = [\"attention.*\", \"mlp.*\"] }\n";
   return text;
 }
 
@@ -85,26 +149,12 @@ std::span<const JobTemplate> job_templates() {
 std::string job_text(const JobTemplate& job, const TemplateValues& values) {
   std::string text =
       fmt::format("# A job to {}. `trireme train --help-keys` explains all keys.\n", job.purpose);
-  text += model_section(job, values) + data_section(job, values);
-  text += fmt::format(
-      "\n[train]\n"
-      "steps = 1000\n"
-      "global_batch = {:<10} # samples of a step, over all ranks\n"
-      "micro_batch = {:<11} # samples of a forward pass; fewer need less memory\n"
-      "seed = 1\n",
-      kTemplateBatch, values.micro_batch);
-  if (!values.eval.empty()) text += "eval_every = 250          # steps\n";
-  if (job.trains_adapters)
-    text += "lora = { rank = 8, alpha = 16, targets = [\"attention.*\", \"mlp.*\"] }\n";
-  text += fmt::format(
-      "\n[optimizer]\n"
-      "name = \"adamw\"\n"
-      "lr = {:<20} # highest learning rate\n"
-      "weight_decay = {}\n"
-      "schedule = \"cosine\"\n"
-      "warmup_steps = 50\n",
-      to_toml(ConfigValue(values.pretrained.empty() ? job.lr : job.fine_tuning_lr)),
-      job.trains_adapters ? "0.0" : "0.1");
+  text += model_section(job, values) + data_section(job, values) + train_section(job, values);
+  const double lr = values.pretrained.empty() ? job.lr : job.fine_tuning_lr;
+  const bool decays = !job.trains_adapters && job.data != TemplateData::kPictures;
+  text += "\n[optimizer]\nname = \"adamw\"\n" + commented("lr", lr, "highest learning rate");
+  text +=
+      fmt::format("weight_decay = {}\nschedule = \"cosine\"\nwarmup_steps = 50\n", decays ? "0.1" : "0.0");
   if (values.sixteen_bits)
     text += "\n[precision]\nmode = \"bf16\"             # fp32 master weights, products in bf16\n";
   return text +

@@ -2,17 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "launcher/data/data_record.h"
+
 namespace trireme {
 
+enum class TemplateData : std::uint8_t {
+  kText,      // data.kind = "tokens" or "chat"
+  kClasses,   // "images", with a class to predict
+  kPictures,  // "images", with noise to remove
+};
+
 struct JobTemplate {
-  std::string_view name;       // the argument of `trireme init`
-  std::string_view purpose;    // "train a GPT on text"
-  std::string_view shape;      // keys of [model] for a model from scratch; empty: needs a pretrained model
-  bool trains_images = false;  // data.kind = "images", else "tokens" or "chat"
+  std::string_view name;     // the argument of `trireme init`
+  std::string_view purpose;  // "train a GPT on text"
+  std::string_view shape;    // keys of [model] for a model from scratch; empty: needs a pretrained model
+  std::span<const std::string_view> pretrained;  // names of the models that --from takes
+  TemplateData data = TemplateData::kText;
   bool trains_adapters = false;
   double lr = 2e-3;              // from scratch
   double fine_tuning_lr = 1e-4;  // from pretrained weights
@@ -21,11 +31,13 @@ struct JobTemplate {
 std::span<const JobTemplate> job_templates();
 
 struct TemplateValues {
-  std::string pretrained;          // a folder of Hugging Face's transformers; empty: from scratch
+  std::string pretrained;          // a folder in Hugging Face's format; empty: from scratch
   std::string train, eval;         // data.train and data.eval; eval may be empty
   bool has_conversations = false;  // train was written by `trireme data chat`
-  std::int64_t micro_batch = 16;   // divides kTemplateBatch
-  bool sixteen_bits = false;       // precision.mode = "bf16"
+  std::int64_t classes = 0;  // model.classes; with `pretrained`, of a new head. 0: follows from the rest
+  std::optional<ImageRecord> normalisation;  // of `pretrained`
+  std::int64_t micro_batch = 16;             // divides kTemplateBatch
+  bool sixteen_bits = false;                 // precision.mode = "bf16"
 };
 
 inline constexpr std::int64_t kTemplateBatch = 32;  // train.global_batch

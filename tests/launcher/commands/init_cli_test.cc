@@ -26,6 +26,18 @@ class InitCli : public Cli {
     arguments.push_back("--force");
     return run(arguments);
   }
+  /// Class folders below pictures/train and pictures/test.
+  void write_pictures() {
+    int width = 20;  // no picture is also in the other set
+    for (const std::string split : {"train", "test"}) {
+      for (const std::string name : {"cat/1", "cat/2", "dog/1", "dog/2", "owl/1"}) {
+        ++width;
+        testing::write_file(
+            scratch_ / "pictures" / split / (name + ".jpg"),
+            testing::encode_jpeg({.width = width, .height = 20}, testing::gradient(width, 20)));
+      }
+    }
+  }
   /// One short step of the job.
   ProgramResult step(const std::string& out) {
     return run({"train", "job.toml", "--out", out, "--set", "train.steps=1", "--set", "train.eval_batches=1",
@@ -35,7 +47,7 @@ class InitCli : public Cli {
 };
 
 TEST_F(InitCli, JobsOfTextTrainAsTheyStand) {
-  for (const std::string name : {"gpt", "llama", "bert"}) {
+  for (const std::string name : {"gpt", "llama", "bert", "lstm"}) {
     const ProgramResult result = init({name, "--data", "data"});
     ASSERT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, AllOf(HasSubstr("\n  trireme train job.toml --out out/job\n"),
@@ -61,14 +73,7 @@ TEST_F(InitCli, DataWithoutEvaluationGiveAJobWithout) {
 }
 
 TEST_F(InitCli, JobsOfPicturesTrainAsTheyStand) {
-  int width = 20;  // no picture is also in the other set
-  for (const std::string split : {"train", "test"}) {
-    for (const std::string name : {"cat/1", "cat/2", "dog/1", "dog/2", "owl/1"}) {
-      ++width;
-      testing::write_file(scratch_ / "pictures" / split / (name + ".jpg"),
-                          testing::encode_jpeg({.width = width, .height = 20}, testing::gradient(width, 20)));
-    }
-  }
+  write_pictures();
   ASSERT_EQ(init({"images", "--data", "pictures"}).exit_code, 0);
   EXPECT_THAT(job(), HasSubstr("\neval = \"pictures/test\"\n"));
   const ProgramResult trained = step("run");
@@ -95,6 +100,50 @@ TEST_F(InitCli, JobsOfPretrainedModelsTrainAsTheyStand) {
     const ProgramResult trained = step("tuned-" + name);
     EXPECT_EQ(trained.exit_code, 0) << trained.err;
   }
+}
+
+TEST_F(InitCli, JobsOfPretrainedVitsTakeNormalisationAndClasses) {
+  write_pictures();
+  testing::write_file(scratch_ / "vit.toml",
+                      "[model]\nname = \"vit\"\nlayers = 1\nhidden = 16\nheads = 2\npatch = 8\n"
+                      "[data]\nkind = \"images\"\ntrain = \"pictures/train\"\nimage_size = 16\n"
+                      "mean = [0.25, 0.5, 0.5]\nstd = [0.5, 0.5, 0.75]\n"
+                      "[train]\nsteps = 1\nglobal_batch = 2\nmicro_batch = 2\n");
+  ASSERT_EQ(run({"train", "vit.toml", "--out", "base"}).exit_code, 0);
+  ASSERT_EQ(run({"export", "base", "--format", "hf", "--out", "hf"}).exit_code, 0);
+  const ProgramResult result = init({"images", "--from", "hf:hf", "--data", "pictures"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(job(), AllOf(HasSubstr("mean = [0.25, 0.5, 0.5] "), HasSubstr("std = [0.5, 0.5, 0.75]\n"),
+                           Not(HasSubstr("image_size")), Not(HasSubstr("new_head"))));
+  EXPECT_EQ(step("tuned").exit_code, 0);
+  std::filesystem::rename(scratch_ / "pictures/train/owl", scratch_ / "pictures/train/emu");
+  std::filesystem::rename(scratch_ / "pictures/test/owl", scratch_ / "pictures/test/emu");
+  ASSERT_EQ(init({"images", "--from", "hf:hf", "--data", "pictures"}).exit_code, 0);
+  EXPECT_THAT(job(), AllOf(HasSubstr("\nclasses = 3 "), HasSubstr("\nnew_head = true ")));
+  const ProgramResult trained = step("tuned-emu");
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(refusal({"init", "gpt", "--from", "hf:hf", "--data", "data", "--force"}),
+              HasSubstr("describes a vit, and `trireme init gpt` takes a gpt: use `trireme init images`"));
+}
+
+TEST_F(InitCli, JobsOfDiffusionTrainAsTheyStand) {
+  write_pictures();
+  const ProgramResult result = init({"diffusion", "--data", "pictures"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(job(), AllOf(HasSubstr("\nclasses = 4 "), HasSubstr("\nclass_dropout = 0.1 ")));
+  const ProgramResult trained = step("run");
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  for (const std::string split : {"train", "test"}) {
+    for (const std::string name : {"cat", "dog"})
+      std::filesystem::remove_all(scratch_ / "pictures" / split / name);
+  }
+  ASSERT_EQ(init({"diffusion", "--data", "pictures"}).exit_code, 0);
+  EXPECT_THAT(job(), Not(HasSubstr("classes")));
+  ASSERT_EQ(step("unconditional").exit_code, 0);
+  ASSERT_EQ(run({"export", "unconditional", "--format", "diffusers", "--out", "pipeline"}).exit_code, 0);
+  const ProgramResult tuned = init({"diffusion", "--from", "hf:pipeline", "--data", "pictures"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_EQ(step("tuned").exit_code, 0);
 }
 
 TEST_F(InitCli, JobsOfConversationsTrainOnTheirTargets) {
@@ -127,6 +176,8 @@ TEST_F(InitCli, Refusals) {
   EXPECT_THAT(refusal({"init", "lora", "--data", "data"}), HasSubstr("--from hf:DIR"));
   EXPECT_THAT(refusal({"init", "lora", "--from", "nowhere", "--data", "data"}), HasSubstr("--from nowhere"));
   EXPECT_THAT(refusal({"init", "lora", "--from", "hf:nowhere", "--data", "data"}), HasSubstr("nowhere"));
+  EXPECT_THAT(refusal({"init", "lstm", "--from", "hf:nowhere", "--data", "data"}),
+              HasSubstr("`trireme init lstm` starts from random weights"));
   EXPECT_THAT(refusal({"init", "images"}), HasSubstr("--data"));
   EXPECT_THAT(refusal({"init", "images", "--data", "texts"}), HasSubstr("texts"));
   std::filesystem::create_directories(scratch_ / "above/classes/cat");
