@@ -41,6 +41,7 @@ VENDOR_HEADERS = (
     (re.compile(r"^(oneapi/dnnl/|dnnl)"), ("kernels/cpu",)),
     (re.compile(r"^(cublas|cudnn|cutlass|cub/|nvtx)"), ("kernels/cuda",)),
     (re.compile(r"^microhttpd\.h$"), ("launcher/observe",)),
+    (re.compile(r"^nanobind/"), ("launcher/python",)),
     (re.compile(r"^(cuda[^/]*\.h|cuda/.*)$"), ("kernels/cuda", "parallel/comm")),
 )
 
