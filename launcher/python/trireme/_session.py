@@ -83,8 +83,12 @@ class Session:
 
     def _with_cause(self, error: Error) -> Error:
         """The engine's error, raised from the exception in a function of the caller, if there was one."""
-        causes = [self._loss_failure, *(reader.failure for reader in self._readers if reader)]
+        readers = [reader for reader in self._readers if reader is not None]
+        causes = [self._loss_failure, *(reader.failure for reader in readers)]
         error.__cause__ = next((cause for cause in causes if cause is not None), None)
+        self._loss_failure = None
+        for reader in readers:
+            reader.failure = None
         return error
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
