@@ -5,6 +5,8 @@
 #   third_party/install.sh                 what building and testing need
 #   third_party/install.sh --build-only    what building and running need
 #   third_party/install.sh --all           also what .ci/run and contributors need
+#   third_party/install.sh --python        what building and the Python wheel need, its tests too: the packages of PyPI in
+#                                          third_party/python_packages.txt go into the virtual environment build/python
 #   third_party/install.sh --report        what building and examples/reproduce.sh need
 #   third_party/install.sh --fuzz          what building and libFuzzer need (tests/fuzz/README.md)
 #   third_party/install.sh --slurm         what building and the test under a real Slurm need (examples/slurm/README.md)
@@ -28,16 +30,19 @@ report_packages=(python3 python3-matplotlib)
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-torch python3-torchvision libopenblas0-openmp "${report_packages[@]}")
 check_packages=(git clang-format-14 clang-tidy-14)
 slurm_packages=(slurmctld slurmd slurm-client munge python3)
+python_packages=(python3 python3-dev python3-venv)
 fuzz_packages=(clang-16 libclang-rt-16-dev libomp-16-dev)
 
-case "${1:-}" in
+option=${1:-}
+case "$option" in
   "") wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
   --build-only) wanted=("${build_packages[@]}") ;;
   --all) wanted=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
+  --python) wanted=("${build_packages[@]}" "${python_packages[@]}") ;;
   --report) wanted=("${build_packages[@]}" "${report_packages[@]}") ;;
   --fuzz) wanted=("${build_packages[@]}" "${fuzz_packages[@]}") ;;
   --slurm) wanted=("${build_packages[@]}" "${slurm_packages[@]}") ;;
-  *) sed -n 's/^# \{0,1\}//; 2,12p' "$0" >&2; exit 2 ;;
+  *) sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
@@ -54,8 +59,20 @@ missing_packages() {
   done
 }
 
+# The virtual environment of the Python wheel, if it is wanted. Its copy of the list shows what it holds.
+make_python_environment() {
+  [ "$option" = --python ] || return 0
+  local list=third_party/python_packages.txt
+  cd "$(dirname "$0")/.."
+  cmp -s "$list" build/python/packages.txt && return
+  echo "install.sh: installing $list into build/python"
+  /usr/bin/python3 -m venv build/python && build/python/bin/pip install --quiet --requirement "$list" &&
+    cp "$list" build/python/packages.txt
+}
+
 mapfile -t missing < <(missing_packages "${wanted[@]}")
 if [ "${#missing[@]}" = 0 ]; then
+  make_python_environment
   echo "install.sh: all ${#wanted[@]} packages are installed"
   exit 0
 fi
@@ -86,4 +103,5 @@ if [ "${#missing[@]}" != 0 ]; then
   echo "install.sh: apt-get reported success, yet these are not installed: ${missing[*]}" >&2
   exit 1
 fi
+make_python_environment
 echo "install.sh: done, all ${#wanted[@]} packages are installed"

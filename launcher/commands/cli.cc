@@ -36,17 +36,6 @@ int as_int(ExitCode code) {
   return static_cast<int>(code);
 }
 
-/// Sends the libraries' log messages to standard error in our format. Messages that all ranks would repeat
-/// are shown by rank 0 only.
-void set_up_log(const LaunchEnvironment& launch) {
-  auto logger =
-      std::make_shared<spdlog::logger>("trireme", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern(launch.num_ranks > 1 ? fmt::format("trireme: %l: rank {}: %v", launch.rank)
-                                           : std::string("trireme: %l: %v"));
-  logger->set_level(launch.rank == 0 ? spdlog::level::info : spdlog::level::err);
-  spdlog::set_default_logger(std::move(logger));
-}
-
 /// Reports an unknown command; CLI11 would only report a missing one.
 void check_command_name(const CLI::App& app, int argc, const char* const* argv) {
   if (argc < 2 || argv[1][0] == '-') return;
@@ -100,6 +89,15 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
 }
 
 }  // namespace
+
+void set_up_log(const LaunchEnvironment& launch) {
+  auto logger =
+      std::make_shared<spdlog::logger>("trireme", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern(launch.num_ranks > 1 ? fmt::format("trireme: %l: rank {}: %v", launch.rank)
+                                           : std::string("trireme: %l: %v"));
+  logger->set_level(launch.rank == 0 ? spdlog::level::info : spdlog::level::err);
+  spdlog::set_default_logger(std::move(logger));
+}
 
 int run_command_line(int argc, const char* const* argv) noexcept {
   int rank = -1;  // shown in messages only if there are several ranks

@@ -92,6 +92,7 @@ std::string Progress::describe(const StepMetrics& metrics, TimePoint now) const 
 }
 
 void Progress::step(const StepMetrics& metrics, TimePoint now) {
+  if (options_.is_quiet) return;
   const bool last = metrics.step == options_.num_steps;
   if (!options_.terminal) {
     if (metrics.step % options_.log_every == 0 || metrics.step == options_.first_step || last) {
@@ -112,6 +113,7 @@ void Progress::eval(std::int64_t step, const EvalMetrics& metrics) {
 }
 
 void Progress::line(std::string_view text) {
+  if (options_.is_quiet) return;
   finish();
   print_now(text);
 }

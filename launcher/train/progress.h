@@ -30,7 +30,8 @@ class Progress {
     std::int64_t log_every = 10;  // steps between plain lines; the first and the last are always shown
     bool terminal = false;
     std::string throughput_unit = "tokens";
-    bool phases = false;  // show the phases of each step and the slowest rank
+    bool phases = false;    // show the phases of each step and the slowest rank
+    bool is_quiet = false;  // print nothing
   };
   Progress(Options options, TimePoint start);
 

@@ -23,7 +23,8 @@ RunLog::RunLog(Options options)
                  .log_every = options_.log_every,
                  .terminal = options_.terminal,
                  .throughput_unit = options_.summary.throughput_unit,
-                 .phases = options_.phases},
+                 .phases = options_.phases,
+                 .is_quiet = options_.is_quiet},
                 Clock::now()),
       start_(Clock::now()) {
   options_.summary.first_step = options_.resume_step + 1;

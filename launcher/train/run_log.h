@@ -29,6 +29,7 @@ class RunLog {
     RunSummary summary;                             // as known at the start; the rest is filled in later
     std::unique_ptr<RunMonitor> monitor = nullptr;  // null: no monitoring
     std::function<void(const std::string& line)> observe = {};  // receives the lines of metrics.jsonl
+    bool is_quiet = false;                                      // no lines on standard output
   };
   explicit RunLog(Options options);
 

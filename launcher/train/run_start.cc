@@ -280,7 +280,8 @@ void open_log(TrainingRun& run) {
                                                .phases = run.options.config.log.phases,
                                                .summary = summary,
                                                .monitor = std::move(monitor),
-                                               .observe = run.options.hooks.on_metrics});
+                                               .observe = run.options.hooks.on_metrics,
+                                               .is_quiet = run.options.hooks.is_quiet});
   run.watch = std::make_unique<OutputWatch>(run.out);
   run.log->line(describe_start(run));
   if (!url.empty()) run.log->line("metrics at " + url);

@@ -28,6 +28,7 @@ struct TrainingHooks {
   std::function<void(const std::string& line)> on_metrics;  // on rank 0: each line of metrics.jsonl
   /// On every rank, after a step with its checkpoint and evaluation. The ranks may make collective calls.
   std::function<void()> after_step;
+  bool is_quiet = false;  // no lines for people on standard output
 };
 
 struct RunOptions {

@@ -31,7 +31,7 @@ MAY_INCLUDE = {
 ROOMS = {
     "parallel": ("comm", "mesh", "watch", "layout", "plan", "reduce", "run", "cluster", "foresee", "cost"),
     "launcher": ("config", "render", "records", "data", "host", "families", "observe", "keys", "page", "state", "job",
-                 "partner", "cluster", "report", "supervise", "train", "commands"),
+                 "partner", "cluster", "report", "supervise", "train", "commands", "python"),
 }
 
 # Vendor header -> the only folders that may include it. Tests mirror the tree; benchmarks measure the vendor too.
@@ -41,6 +41,7 @@ VENDOR_HEADERS = (
     (re.compile(r"^(oneapi/dnnl/|dnnl)"), ("kernels/cpu",)),
     (re.compile(r"^(cublas|cudnn|cutlass|cub/|nvtx)"), ("kernels/cuda",)),
     (re.compile(r"^microhttpd\.h$"), ("launcher/observe",)),
+    (re.compile(r"^nanobind/"), ("launcher/python",)),
     (re.compile(r"^(cuda[^/]*\.h|cuda/.*)$"), ("kernels/cuda", "parallel/comm")),
 )
 

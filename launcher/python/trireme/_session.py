@@ -1,0 +1,199 @@
+"""A session: a job on the ranks of this process."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import pathlib
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _core
+from ._data import Array, Dataset, SampleReader, as_array
+from ._errors import Error
+from ._job import Job
+
+FloatArray = npt.NDArray[np.float32]
+#: logits [B, ..., C] and targets [B, ...] of a micro-batch -> (sum of the loss, gradient of the logits).
+Loss = Callable[[FloatArray, Array], tuple[float, Any]]
+
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    # Threads of ranks must not outlive the interpreter.
+    for session in list(_open):
+        session.close()
+
+
+class Session:
+    """A job on `local` ranks, the threads of this process.
+
+        with trireme.Session(job, local=2) as session:
+            for record in session.train("out/"):
+                print(record["step"], record["loss"])
+
+    Either train() runs the job's own loop, on its data or on data sets of yours; or step(), evaluate() and
+    logits() compute on arrays of yours. The state has the same bits for every `local` and every layout.
+    The interpreter's lock is free while ranks compute. Use a session from one thread at a time.
+
+    `train`, `eval`: data sets of your own (see Dataset); the job then has data.kind = "synthetic", whose
+    samples they replace. They are read in the order of training of Trireme's data sets, from other threads.
+    `loss`: your own, in place of the model's. It gets logits [B, ..., C] float32 and targets [B, ...] of a
+    micro-batch, copies of the engine's, and returns the sum of the loss over the targets, and its gradient
+    with respect to the logits, float32 of their shape. The engine divides both by the number of targets of
+    the global batch. Called from the threads of all ranks, also again for the same batch.
+
+    A session runs in one process: under mpirun use `trireme train`.
+    """
+
+    def __init__(self, job: Job, *, local: int = 1, train: Dataset | None = None, eval: Dataset | None = None,
+                 loss: Loss | None = None) -> None:
+        if eval is not None and train is None:
+            raise Error("eval= needs train=: both data sets are yours, or both are the job's", field="eval")
+        self.job = job
+        self._specs = job._core.input(), job._core.target()
+        self._readers = [None if data is None else SampleReader(data, name, *self._specs)
+                         for data, name in ((train, "train"), (eval, "eval"))]
+        tuples = [None if reader is None else reader.as_tuple() for reader in self._readers]
+        self._loss_failure: BaseException | None = None
+        self._loss = loss
+        self._core = _core.Session(job._core, local, tuples[0], tuples[1], None if loss is None else self._call_loss)
+        self._process = os.getpid()
+        _open.add(self)
+
+    def _call_loss(self, logits: FloatArray, targets: Array) -> tuple[float, FloatArray]:
+        assert self._loss is not None
+        try:
+            loss, gradient = self._loss(logits, targets)
+            gradient = as_array(gradient, "float32", "the gradient of a loss")
+            if gradient.shape != logits.shape:
+                raise ValueError(f"the gradient has the shape {gradient.shape}, and the logits {logits.shape}")
+            return float(loss), gradient
+        except Exception as error:
+            self._loss_failure = error
+            raise
+
+    def _with_cause(self, error: Error) -> Error:
+        """The engine's error, raised from the exception in a function of the caller, if there was one."""
+        readers = [reader for reader in self._readers if reader is not None]
+        causes = [self._loss_failure, *(reader.failure for reader in readers)]
+        error.__cause__ = next((cause for cause in causes if cause is not None), None)
+        self._loss_failure = None
+        for reader in readers:
+            reader.failure = None
+        return error
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Error as error:
+            raise self._with_cause(error) from error.__cause__
+
+    def _arrays(self, inputs: Any, targets: Any) -> tuple[Array, Array]:
+        return as_array(inputs, self._specs[0][1], "inputs"), as_array(targets, self._specs[1][1], "targets")
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends a training that is in progress, with a checkpoint, and frees the ranks. Safe to repeat."""
+        _open.discard(self)
+        if self._process == os.getpid():
+            self._core.close()
+
+    @property
+    def steps_done(self) -> int:
+        """Steps of the state."""
+        return self._core.steps_done()
+
+    def train(self, out: str | pathlib.Path | None = None, *, verbose: bool = False,
+              callbacks: tuple[Callable[[dict[str, Any]], object], ...] = ()) -> Iterator[dict[str, Any]]:
+        """Runs the job as `trireme train` does, and yields the records of metrics.jsonl: steps and evaluations.
+
+        `out`: the output folder; default runs/ and the job's name. It gets metrics.jsonl, checkpoints and
+        summary.json, and the training continues from its newest checkpoint (checkpoint.resume). `verbose`
+        prints the progress. `callbacks` are called with each record before it is yielded. Ranks pause after
+        each step until the next record is asked for; meanwhile evaluate(), logits(), state_dict() and
+        state_hash() work on the state. Closing the generator or the session, and Ctrl-C, which raises
+        KeyboardInterrupt, end the training after the next step, with a checkpoint.
+        """
+        folder = pathlib.Path("runs") / self.job.name if out is None else pathlib.Path(out)
+        self._call(self._core.start_training, str(folder), verbose)
+        return self._records(callbacks)
+
+    def _records(self, callbacks: tuple[Callable[[dict[str, Any]], object], ...]) -> Iterator[dict[str, Any]]:
+        try:
+            while (line := self._call(self._core.next_record)) is not None:
+                record: dict[str, Any] = json.loads(line)
+                for callback in callbacks:
+                    callback(record)
+                yield record
+        finally:
+            if self in _open:
+                self._call(self._core.stop_training)
+
+    def step(self, inputs: Any, targets: Any, lr: float | None = None) -> dict[str, Any]:
+        """One optimizer step on a global batch.
+
+        `inputs`, `targets`: [train.global_batch, ...], shaped and typed as the job's samples: tokens [B, T] and
+        labels int32, images [B, H, W, 3] float32. NumPy, or DLPack in host memory; contiguous arrays of
+        these dtypes are read in place. A target of -1 does not count. `lr`: default, the job's schedule.
+        Returns step, loss (mean over the targets), grad_norm (before clipping), loss_scale and skipped.
+        """
+        result: dict[str, Any] = self._call(self._core.step, *self._arrays(inputs, targets), lr)
+        return result
+
+    def evaluate(self, inputs: Any = None, targets: Any = None) -> Any:
+        """Mean loss over the targets of these samples, a float; any number of samples.
+
+        Without arguments, evaluates the job's data.eval, or the session's eval=, as a training does: a dict
+        with loss and samples, and top1 and top5 for classes.
+        """
+        if inputs is None and targets is None:
+            return self._call(self._core.evaluate_data)
+        return self._call(self._core.evaluate, *self._arrays(inputs, targets))
+
+    def logits(self, inputs: Any) -> FloatArray:
+        """Logits [B, ..., C] float32 of the whole model, with any layout; inputs as in step()."""
+        result: FloatArray = self._call(self._core.logits, as_array(inputs, self._specs[0][1], "inputs"))
+        return result
+
+    def state_dict(self) -> dict[str, FloatArray]:
+        """Parameters and running statistics by the names of model.safetensors, float32, gathered over ranks."""
+        entries = self._call(self._core.state_entries)
+        state = {name: np.empty(shape, np.float32) for name, shape in entries}
+        self._call(self._core.read_state, list(state), list(state.values()))
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Sets what state_dict() returns. Raises Error for other names or shapes, before anything changes."""
+        arrays = []
+        for name, value in state.items():
+            array = as_array(value, "float32", name)
+            arrays.append(array if array.flags.writeable else array.copy())
+        self._call(self._core.load_state, list(state), arrays)
+
+    def state_hash(self) -> str:
+        """Hash of parameters and optimizer state in global order: 16 hexadecimal digits, as in summary.json."""
+        result: str = self._call(self._core.state_hash)
+        return result
+
+    def save(self, out: str | pathlib.Path) -> pathlib.Path:
+        """Writes a checkpoint into out/checkpoints, for resume() and the commands of trireme."""
+        return pathlib.Path(self._call(self._core.save, str(out)))
+
+    def resume(self, place: str | pathlib.Path) -> None:
+        """Continues from a checkpoint's folder, or from the newest one of an output folder."""
+        self._call(self._core.resume, str(place))
