@@ -25,14 +25,20 @@ constexpr std::int64_t attention_engine_bytes(std::int64_t score_bytes) {
   return score_bytes / 4 * 5;
 }
 
+/// True if the window of an attention is shorter than the row.
+template <class Args>
+bool hides_keys(const Args& args) {
+  return args.window > 0 && args.window < args.qkv.shape[1];
+}
+
 /// True where cuDNN can compute this attention. It has no fp32 attention, its dropout does not follow
-/// [Note: random numbers], and it reads the rows of heads in units of 16 bytes. Documents within a row run on
-/// the native kernel.
+/// [Note: random numbers], and it reads the rows of heads in units of 16 bytes. Documents within a row and
+/// sliding windows run on the native kernel.
 template <class Args>
 bool suits_attention_library(const Args& args) {
   if constexpr (requires { args.qkv; }) {
     return size_bytes(args.qkv.dtype) == 2 && args.dropout_p <= 0.0f && !args.key_bounds.defined() &&
-           args.qkv.num_elems() > 0 && packed_heads(args).dim % 8 == 0;
+           !hides_keys(args) && args.qkv.num_elems() > 0 && packed_heads(args).dim % 8 == 0;
   } else {
     return size_bytes(args.q.dtype) == 2 && args.q.num_elems() > 0 && args.k.num_elems() > 0 &&
            args.q.shape[2] / args.num_heads % 8 == 0;

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "kernels/backend_chunk_ops.h"
+#include "kernels/backend_detection_ops.h"
 #include "kernels/backend_diffusion_ops.h"
 #include "kernels/backend_image_ops.h"
 #include "kernels/backend_ops.h"
@@ -64,8 +65,8 @@ class HostCopy {
   virtual const void* wait() = 0;
 };
 
-using AllOps =
-    decltype(joined(FeatureOps{}, RecurrentOps{}, ChunkOps{}, ImageOps{}, DiffusionOps{}, StepOps{}));
+using AllOps = decltype(joined(FeatureOps{}, RecurrentOps{}, ChunkOps{}, ImageOps{}, DiffusionOps{},
+                               DetectionOps{}, StepOps{}));
 
 [[noreturn]] void throw_missing_op(const char* device, const char* op);
 

@@ -146,6 +146,9 @@ PackedHeads packed_heads(const Args& args) {
 /// token attends only to its own document. key_bounds[b, t] is the range [first, end) of the document of
 /// token t, with first <= t < end. Packed rows and padding then need one mechanism: a padding token is a
 /// document of one token, invisible to all others.
+///
+/// [Note: sliding window] With window w > 0, the causal mask also hides keys from w tokens before the query
+/// on: query t sees the keys (t - w, t] of its document (Beltagy et al. 2020; Jiang et al. 2023).
 struct AttentionFwdArgs {
   static constexpr const char* kName = "attention_fwd";
   ConstTensorView qkv;   // [B, T, (H + 2 K) D]
@@ -160,6 +163,7 @@ struct AttentionFwdArgs {
   RngKey rng;
   std::int64_t first_sample = 0;
   ConstTensorView key_bounds;  // [B, T, 2] int32, or undefined: a sample is one document
+  std::int64_t window = 0;     // 0: none; needs `causal`. See [Note: sliding window]
 };
 template <class Visit>
 void visit_views(AttentionFwdArgs& args, Visit visit) {
@@ -182,6 +186,7 @@ struct AttentionBwdArgs {
   RngKey rng;
   std::int64_t first_sample = 0;
   ConstTensorView key_bounds;  // as in forward
+  std::int64_t window = 0;     // likewise
 };
 template <class Visit>
 void visit_views(AttentionBwdArgs& args, Visit visit) {
@@ -202,6 +207,7 @@ struct AttentionCachedArgs {
   int num_kv_heads = 0;  // as in AttentionFwdArgs
   float scale = 1.0f;
   MathMode math = MathMode::kFp32;
+  std::int64_t window = 0;  // as in AttentionFwdArgs
 };
 template <class Visit>
 void visit_views(AttentionCachedArgs& args, Visit visit) {

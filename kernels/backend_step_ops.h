@@ -24,19 +24,36 @@ void visit_views(SquaredNormBlocksArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.partials);
 }
 
-/// With s = *gradient_scale, the loss scale that the gradients carry: norm = sqrt(sum of partials, in order,
-/// in fp64) / s; clip = min(1, max_norm / (norm + 1e-6)) / s, or 1 / s when max_norm <= 0. clip * gradient is
-/// therefore both unscaled and clipped. Non-finite partials give a non-finite norm.
+/// divisor = max(1, sum of counts) * inv_num_targets, or 1 if inv_num_targets is 0; losses = losses /
+/// divisor. Counts are whole numbers below 2^24, and their sum is exact. See [Note: counted losses].
+struct DivideLossesArgs {
+  static constexpr const char* kName = "divide_losses";
+  ConstTensorView counted;  // [R, 2, M] fp32: M losses and M counts of each data rank
+  TensorView losses;        // [R * M] fp32
+  TensorView divisor;       // [] fp32
+  float inv_num_targets = 1.0f;
+};
+template <class Visit>
+void visit_views(DivideLossesArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.counted);
+  visit_each<ViewUse::kWrite>(visit, args.losses, args.divisor);
+}
+
+/// With s = *gradient_scale * *divisor, the loss scale and the divisor of the loss that the gradients still
+/// carry: norm = sqrt(sum of partials, in order, in fp64) / s; clip = min(1, max_norm / (norm + 1e-6)) / s,
+/// or 1 / s when max_norm <= 0. clip * gradient is therefore both unscaled and clipped. Non-finite partials
+/// give a non-finite norm.
 struct ClipCoefficientArgs {
   static constexpr const char* kName = "clip_coefficient";
   ConstTensorView partials;  // [k] fp32
   TensorView norm, clip;     // [] fp32
   float max_norm = 0.0f;
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1
+  ConstTensorView divisor;         // [] fp32, or undefined: 1; of DivideLossesArgs
 };
 template <class Visit>
 void visit_views(ClipCoefficientArgs& args, Visit visit) {
-  visit_each<ViewUse::kRead>(visit, args.partials, args.gradient_scale);
+  visit_each<ViewUse::kRead>(visit, args.partials, args.gradient_scale, args.divisor);
   visit_each<ViewUse::kWrite>(visit, args.norm, args.clip);
 }
 
@@ -173,18 +190,21 @@ void visit_views(ScaleAddIdentityArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
-/// value = (1 - momentum) value + momentum sample.
+/// value = (1 - momentum) value + momentum sample. With `step` t, 1 - momentum is multiplied by 1 - exp(-t /
+/// tau).
 struct MoveAverageArgs {
   static constexpr const char* kName = "move_average";
   TensorView value;        // [n] fp32
   ConstTensorView sample;  // [n] fp32
   float momentum = 0.1f;
   ConstTensorView skip;  // [] int32, or undefined; a nonzero value skips all writes
+  ConstTensorView step;  // [] int32, or undefined
+  double tau = 0.0;      // > 0 with step
 };
 template <class Visit>
 void visit_views(MoveAverageArgs& args, Visit visit) {
   visit_each<ViewUse::kUpdate>(visit, args.value);
-  visit_each<ViewUse::kRead>(visit, args.sample, args.skip);
+  visit_each<ViewUse::kRead>(visit, args.sample, args.skip, args.step);
 }
 
 /// Appends the maxima of a step to the histories of fp8 operands: see [Note: fp8] in runtime/base/fp8.h. With
@@ -204,8 +224,8 @@ void visit_views(MoveMaximaArgs& args, Visit visit) {
 }
 
 /// The ops of this file, in the order of their structs.
-using StepOps =
-    OpList<SquaredNormBlocksArgs, ClipCoefficientArgs, UpdateLossScaleArgs, AdamWArgs, LionArgs, SgdArgs,
-           MuonMomentumArgs, InverseNormArgs, ScaleAddIdentityArgs, MoveAverageArgs, MoveMaximaArgs>;
+using StepOps = OpList<SquaredNormBlocksArgs, DivideLossesArgs, ClipCoefficientArgs, UpdateLossScaleArgs,
+                       AdamWArgs, LionArgs, SgdArgs, MuonMomentumArgs, InverseNormArgs, ScaleAddIdentityArgs,
+                       MoveAverageArgs, MoveMaximaArgs>;
 
 }  // namespace trireme

@@ -7,8 +7,8 @@
 #include "models/tensor_cut.h"
 #include "runtime/base/error.h"
 #include "runtime/ops/add.h"
+#include "runtime/ops/geglu.h"
 #include "runtime/ops/head_norm.h"
-#include "runtime/ops/layer_norm.h"
 #include "runtime/ops/swiglu.h"
 
 namespace trireme {
@@ -23,7 +23,9 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
                    {{"hidden", c}, {"ffn", config.ffn}});
   if (config.chunks > 1) {
     declare_tensor_calls(TensorCalls::sums(2, 2));
-    declare_sequence_calls(pre_norm_sequence_calls());
+    declare_sequence_calls(config.norm_position == NormPosition::kBefore  ? pre_norm_sequence_calls()
+                           : config.norm_position == NormPosition::kAfter ? post_norm_sequence_calls()
+                                                                          : both_norms_sequence_calls());
   }
   const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev, int chunk,
                           CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
@@ -31,11 +33,7 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
         slice_of({.name = key, .shape = {out, in}, .init = Initializer::normal(stddev), .allows_fp8 = true},
                  slice_of_chunk(chunk, cut_.chunks, dim, sections)));
   };
-  const auto gain = [&](const char* key, std::int64_t width) {
-    return declare(
-        {.name = key, .shape = {width}, .init = Initializer::ones(), .decay = false, .center = 1.0f});
-  };
-  norm1_weight_ = gain("norm1.weight", c);
+  declare_gains();
   const int group = static_cast<int>(config.heads / config.kv_heads);
   for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
@@ -51,11 +49,6 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
     chunk.out_weight = weight("attention.out.weight", c, config.heads * head_dim, config.residual_stddev, i,
                               CutDim::kColumns);
   }
-  if (config.qk_norm) {
-    q_norm_weight_ = gain("attention.q_norm.weight", head_dim);
-    k_norm_weight_ = gain("attention.k_norm.weight", head_dim);
-  }
-  norm2_weight_ = gain("norm2.weight", c);
   for (int i = 0; i < cut_.chunks; ++i) {
     Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
     chunk.gate_up_weight =
@@ -64,17 +57,57 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
   }
 }
 
+void LlamaBlock::declare_gains() {
+  const auto gain = [&](const char* key, std::int64_t width) {
+    const bool offset = config_.norm_unit_offset;
+    return declare({.name = key,
+                    .shape = {width},
+                    .init = offset ? Initializer::zeros() : Initializer::ones(),
+                    .decay = false,
+                    .center = offset ? 0.0f : 1.0f});
+  };
+  const std::int64_t c = config_.hidden;
+  if (config_.norm_position != NormPosition::kAfter) norm1_weight_ = gain("norm1.weight", c);
+  if (config_.norm_position != NormPosition::kBefore) {
+    attention_norm_weight_ = gain("attention.norm.weight", c);
+    mlp_norm_weight_ = gain("mlp.norm.weight", c);
+  }
+  if (config_.qk_norm != QkNorm::kNone) {
+    const bool whole = config_.qk_norm == QkNorm::kWhole;
+    q_norm_weight_ = gain("attention.q_norm.weight", (whole ? config_.heads : 1) * config_.head_dim);
+    k_norm_weight_ = gain("attention.k_norm.weight", (whole ? config_.kv_heads : 1) * config_.head_dim);
+  }
+  if (config_.norm_position != NormPosition::kAfter) norm2_weight_ = gain("norm2.weight", c);
+}
+
+ops::NormOptions LlamaBlock::norm_options() const {
+  return {.epsilon = config_.norm_epsilon,
+          .row_groups = config_.chunks,
+          .gamma_offset = config_.norm_unit_offset ? 1.0f : 0.0f};
+}
+
+Tensor LlamaBlock::norm_before(Context& ctx, const Tensor& x, ParamRef weight) const {
+  return weight.defined() ? ops::rms_norm(ctx, x, weight, norm_options()) : x;
+}
+
+Tensor LlamaBlock::add_branch(Context& ctx, const Tensor& branch, const Tensor& x, ParamRef weight) const {
+  return ops::add(ctx, weight.defined() ? ops::rms_norm(ctx, branch, weight, norm_options()) : branch, x);
+}
+
 // Rotary positions count from the start of the row: scores depend on differences of positions only.
 ops::QkvProjection LlamaBlock::projection(const Chunk& chunk, ops::LinearCut cut,
                                           const ops::RopeOptions& rope) const {
   const ops::LinearOptions linear{.bias = chunk.qkv_bias, .cut = cut, .groups = cut_.groups};
-  const ops::HeadNormOptions norm{
-      .num_heads = rope.num_heads, .num_kv_heads = rope.num_kv_heads, .epsilon = config_.norm_epsilon};
+  const ops::HeadNormOptions norm{.num_heads = rope.num_heads,
+                                  .num_kv_heads = rope.num_kv_heads,
+                                  .epsilon = config_.norm_epsilon,
+                                  .whole = config_.qk_norm == QkNorm::kWhole,
+                                  .gamma_offset = config_.norm_unit_offset ? 1.0f : 0.0f};
   return [weight = chunk.qkv_weight, q_gamma = q_norm_weight_, k_gamma = k_norm_weight_, linear, norm, rope](
              Context& ctx, const Tensor& x) {
     Tensor qkv = ops::linear(ctx, x, weight, linear);
     if (q_gamma.defined()) qkv = ops::head_norm(ctx, qkv, q_gamma, k_gamma, norm);
-    return ops::rope(ctx, qkv, rope);
+    return rope.rope.num_pairs > 0 ? ops::rope(ctx, qkv, rope) : qkv;
   };
 }
 
@@ -84,12 +117,17 @@ Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Tensor& bounds, c
   const int kv_heads = static_cast<int>(config_.kv_heads) / cut_.chunks;
   const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
   return ops::projected_attention(ctx, h, projection(chunk, cut, rope),
-                                  {.num_heads = heads, .num_kv_heads = kv_heads, .key_bounds = bounds});
+                                  {.num_heads = heads,
+                                   .num_kv_heads = kv_heads,
+                                   .key_bounds = bounds,
+                                   .window = config_.window,
+                                   .scale = config_.score_scale});
 }
 
 Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
   h = ops::linear(ctx, h, chunk.gate_up_weight, {.cut = cut, .groups = cut_.groups});
-  return ops::swiglu(ctx, h);
+  return config_.mlp_gate == MlpGate::kGelu ? ops::geglu(ctx, h, ops::GegluForm::kGateUpTanh)
+                                            : ops::swiglu(ctx, h);
 }
 
 Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
@@ -97,31 +135,33 @@ Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Ba
   const Tensor bounds = bounds_of(input);
   if (config_.chunks > 1) return with_bounds(forward_chunks(ctx, x, bounds), bounds);
   const Chunk& all = chunks_.front();
-  const ops::NormOptions norm{.epsilon = config_.norm_epsilon};
-  Tensor h = attend(ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), bounds, all, ops::LinearCut::kNone);
-  const Tensor mid = ops::linear(ctx, h, all.out_weight, {.residual = x});
-  h = widen(ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), all, ops::LinearCut::kNone);
-  return with_bounds(ops::linear(ctx, h, all.down_weight, {.residual = mid}), bounds);
+  const auto project_and_add = [&](const Tensor& h, const Tensor& residual, ParamRef weight, ParamRef norm) {
+    if (!norm.defined()) return ops::linear(ctx, h, weight, {.residual = residual});
+    return add_branch(ctx, ops::linear(ctx, h, weight), residual, norm);
+  };
+  Tensor h = attend(ctx, norm_before(ctx, x, norm1_weight_), bounds, all, ops::LinearCut::kNone);
+  const Tensor mid = project_and_add(h, x, all.out_weight, attention_norm_weight_);
+  h = widen(ctx, norm_before(ctx, mid, norm2_weight_), all, ops::LinearCut::kNone);
+  return with_bounds(project_and_add(h, mid, all.down_weight, mlp_norm_weight_), bounds);
 }
 
 Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
-  const ops::NormOptions norm{.epsilon = config_.norm_epsilon, .row_groups = config_.chunks};
-  const Tensor attended = ops::sum_over_chunks(
-      ctx, ops::rms_norm(ctx, x, norm1_weight_, norm), cut_, [&](const Tensor& h, int i) {
+  const Tensor attended =
+      ops::sum_over_chunks(ctx, norm_before(ctx, x, norm1_weight_), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         return ops::ChunkOutput{.x = attend(ctx, h, bounds, chunk, ops::LinearCut::kColumns),
                                 .weight = chunk.out_weight,
                                 .bias = {}};
       });
-  const Tensor mid = ops::add(ctx, attended, x);
+  const Tensor mid = add_branch(ctx, attended, x, attention_norm_weight_);
   const Tensor widened =
-      ops::sum_over_chunks(ctx, ops::rms_norm(ctx, mid, norm2_weight_, norm), cut_, [&](Tensor h, int i) {
+      ops::sum_over_chunks(ctx, norm_before(ctx, mid, norm2_weight_), cut_, [&](Tensor h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
         return ops::ChunkOutput{.x = widen(ctx, std::move(h), chunk, ops::LinearCut::kColumns),
                                 .weight = chunk.down_weight,
                                 .bias = {}};
       });
-  return ops::add(ctx, widened, mid);
+  return add_branch(ctx, widened, mid, mlp_norm_weight_);
 }
 
 }  // namespace trireme

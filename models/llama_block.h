@@ -1,11 +1,14 @@
-// A layer of Llama: x + attention(norm(x)), then x + mlp(norm(x)).
+// A layer of Llama: x + attention(norm(x)), then x + mlp(norm(x)). With other norm positions, x +
+// norm(attention(x)) or x + norm(attention(norm(x))), and likewise the MLP.
 #pragma once
 
 #include <vector>
 
+#include "models/decoder_switches.h"
 #include "runtime/block.h"
 #include "runtime/ops/attention.h"
 #include "runtime/ops/chunks.h"
+#include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/rope.h"
 
@@ -17,9 +20,14 @@ struct LlamaBlockConfig {
   std::int64_t kv_heads = 8;
   std::int64_t head_dim = 64;
   std::int64_t ffn = 8192;
-  RopeFrequencies rope;
+  RopeFrequencies rope;      // no pairs: no rotation
+  float score_scale = 0.0f;  // 0: 1 / sqrt(head_dim)
+  std::int64_t window = 0;
   bool qkv_bias = false;
-  bool qk_norm = false;  // needs chunks = 1
+  QkNorm qk_norm = QkNorm::kNone;  // needs chunks = 1
+  NormPosition norm_position = NormPosition::kBefore;
+  bool norm_unit_offset = false;
+  MlpGate mlp_gate = MlpGate::kSilu;
   float norm_epsilon = 1e-5f;
   float init_stddev = 0.02f;
   float residual_stddev = 0.02f;  // for both projections into the residual stream
@@ -36,15 +44,23 @@ class LlamaBlock final : public Block {
   struct Chunk {
     ParamRef qkv_weight, qkv_bias, out_weight, gate_up_weight, down_weight;
   };
+  void declare_gains();
   ops::QkvProjection projection(const Chunk& chunk, ops::LinearCut cut, const ops::RopeOptions& rope) const;
   Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
                 ops::LinearCut cut) const;
   Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
   Tensor forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const;
 
+  /// The norm of a branch's input; x without one.
+  Tensor norm_before(Context& ctx, const Tensor& x, ParamRef weight) const;
+  /// x + the branch's output, which has a norm if `weight` is defined.
+  Tensor add_branch(Context& ctx, const Tensor& branch, const Tensor& x, ParamRef weight) const;
+  ops::NormOptions norm_options() const;
+
   LlamaBlockConfig config_;
-  ParamRef norm1_weight_, norm2_weight_;
-  ParamRef q_norm_weight_, k_norm_weight_;  // undefined without qk_norm
+  ParamRef norm1_weight_, norm2_weight_;              // of inputs; undefined with NormPosition::kAfter
+  ParamRef attention_norm_weight_, mlp_norm_weight_;  // of outputs; undefined with NormPosition::kBefore
+  ParamRef q_norm_weight_, k_norm_weight_;            // undefined without qk_norm
   ops::ChunkCut cut_;
   std::vector<Chunk> chunks_;
 };

@@ -54,7 +54,7 @@ std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
                           {attention + "k_proj.bias", {kv}},
                           {attention + "v_proj.bias", {kv}}}});
     }
-    if (config.qk_norm) {
+    if (config.qk_norm != QkNorm::kNone) {
       for (const std::string norm : {"q_norm.weight", "k_norm.weight"}) {
         tensors.push_back({ours + "attention." + norm, {{attention + norm, {head_dim}}}});
       }
@@ -191,7 +191,7 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
   config.expect("hidden_act", "silu");
   llama.norm_epsilon = config.positive("rms_norm_eps", kTheirEpsilon);
   llama.qkv_bias = config.model_type() == kQwen2HfType;
-  llama.qk_norm = config.model_type() == kQwen3HfType;
+  if (config.model_type() == kQwen3HfType) llama.qk_norm = QkNorm::kHead;
   if (is_qwen(config)) check_qwen_window(config);
   if (config.model_type() == kMistralHfType) check_mistral_window(config);
   if (!llama.qkv_bias) config.expect("attention_bias", false);
@@ -211,10 +211,12 @@ LlamaConfig llama_from_hf(const HfConfig& config) {
 }
 
 nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
-  const std::string_view name = config.qkv_bias  ? kQwen2Classes[0]
-                                : config.qk_norm ? kQwen3Classes[0]
-                                                 : kClasses[0];
-  const char* const type = config.qkv_bias ? kQwen2HfType : config.qk_norm ? kQwen3HfType : kLlamaHfType;
+  const std::string_view name = config.qkv_bias                   ? kQwen2Classes[0]
+                                : config.qk_norm != QkNorm::kNone ? kQwen3Classes[0]
+                                                                  : kClasses[0];
+  const char* const type = config.qkv_bias                   ? kQwen2HfType
+                           : config.qk_norm != QkNorm::kNone ? kQwen3HfType
+                                                             : kLlamaHfType;
   nlohmann::ordered_json json{{"architectures", nlohmann::ordered_json::array({name})},
                               {"model_type", type},
                               {"vocab_size", config.vocab},
@@ -230,7 +232,7 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
                               {"rope_theta", config.rope_theta},
                               {"rope_scaling", rope_scaling_json(config.rope_scaling)}};
   if (!config.qkv_bias) json["attention_bias"] = false;
-  json[config.qkv_bias || config.qk_norm ? "use_sliding_window" : "mlp_bias"] = false;
+  json[config.qkv_bias || config.qk_norm != QkNorm::kNone ? "use_sliding_window" : "mlp_bias"] = false;
   json["tie_word_embeddings"] = config.tied;
   json["bos_token_id"] = nullptr;
   json["eos_token_id"] = nullptr;
@@ -238,7 +240,7 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
 }
 
 HfModel llama_to_hf(const LlamaConfig& config) {
-  if (config.qkv_bias && config.qk_norm) {
+  if (config.qkv_bias && config.qk_norm != QkNorm::kNone) {
     throw Error(ErrorCode::kUnsupported,
                 "a decoder with qkv_bias and qk_norm has no form in transformers' format here");
   }

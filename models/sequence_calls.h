@@ -24,6 +24,14 @@ inline TensorCalls post_norm_sequence_calls() {
       .backward = {kSum, kGatherRows, kGatherRows, kScatterSum, kSum, kGatherRows, kGatherRows, kScatterSum}};
 }
 
+/// For x + norm(attention(norm(x))), then the same of the MLP.
+inline TensorCalls both_norms_sequence_calls() {
+  using enum TensorCall;
+  return {.forward = {kGatherRows, kScatterSum, kGatherRows, kScatterSum},
+          .backward = {kSum, kGatherRows, kGatherRows, kScatterSum, kSum, kSum, kGatherRows, kGatherRows,
+                       kScatterSum, kSum}};
+}
+
 /// For a head that every rank holds whole. Forward gathers its input, and backward gathers it again.
 inline TensorCalls whole_head_sequence_calls() {
   using enum TensorCall;

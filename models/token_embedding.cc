@@ -5,12 +5,13 @@
 #include "runtime/ops/add.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
+#include "runtime/ops/scale.h"
 #include "runtime/ops/sequence_shard.h"
 
 namespace trireme {
 
 TokenEmbedding::TokenEmbedding(const TokenEmbeddingConfig& config)
-    : Block(config.name), dropout_(config.dropout) {
+    : Block(config.name), scale_(config.scale), dropout_(config.dropout) {
   for (int i = 0; i < config.chunks; ++i) {
     tokens_.push_back(
         declare(slice_of({.name = config.table, .shape = {config.vocab, config.hidden}, .init = config.init},
@@ -30,9 +31,10 @@ TokenEmbedding::TokenEmbedding(const TokenEmbeddingConfig& config)
 
 Activations TokenEmbedding::forward(Context& ctx, const Activations&, const Batch& batch) const {
   if (batch.key_bounds.defined() && positions_.defined()) return embed_documents(ctx, batch);
-  const Tensor x = tokens_.size() == 1
-                       ? ops::to_shard(ctx, ops::embedding(ctx, batch.inputs, tokens_.front(), positions_))
-                       : ops::embedding_in_chunks(ctx, batch.inputs, tokens_, positions_);
+  Tensor x = tokens_.size() == 1
+                 ? ops::to_shard(ctx, ops::embedding(ctx, batch.inputs, tokens_.front(), positions_))
+                 : ops::embedding_in_chunks(ctx, batch.inputs, tokens_, positions_);
+  if (scale_ != 1.0f) x = ops::scale(ctx, x, scale_);
   return with_bounds(ops::stream_dropout(ctx, x, dropout_), batch.key_bounds);
 }
 

@@ -12,6 +12,7 @@ struct TokenEmbeddingConfig {
   std::string name = "embedding", table = "tokens";  // of the block and of its table
   std::int64_t vocab = 1, hidden = 1;
   std::int64_t positions = 0;  // rows of the position table; 0: none
+  float scale = 1.0f;          // factor of the tokens' embeddings; needs positions = 0
   float dropout = 0.0f;
   int chunks = 1;        // chunks of the table's rows; divides vocab: see [Note: tensor chunks]
   int layer_chunks = 1;  // chunks of the following blocks
@@ -29,7 +30,7 @@ class TokenEmbedding final : public Block {
   /// With learned positions, which restart with each document.
   Activations embed_documents(Context& ctx, const Batch& batch) const;
 
-  float dropout_;
+  float scale_, dropout_;
   std::vector<ParamRef> tokens_;  // by chunk
   ParamRef positions_;
 };

@@ -31,12 +31,15 @@ Tensor side_by_side(Context& ctx, const std::vector<Tensor>& pieces, int chunks)
 }  // namespace
 
 TokenHead::TokenHead(const TokenHeadConfig& config)
-    : Block("head"), norm_{.epsilon = config.norm_epsilon, .row_groups = config.layer_chunks} {
+    : Block("head"),
+      norm_{.epsilon = config.norm_epsilon,
+            .row_groups = config.layer_chunks,
+            .gamma_offset = config.norm_unit_offset ? 1.0f : 0.0f} {
   norm_weight_ = declare({.name = "norm.weight",
                           .shape = {config.hidden},
-                          .init = Initializer::ones(),
+                          .init = config.norm_unit_offset ? Initializer::zeros() : Initializer::ones(),
                           .decay = false,
-                          .center = 1.0f});
+                          .center = config.norm_unit_offset ? 0.0f : 1.0f});
   if (!config.rms_norm) {
     norm_bias_ = declare(
         {.name = "norm.bias", .shape = {config.hidden}, .init = Initializer::zeros(), .decay = false});

@@ -10,8 +10,9 @@ namespace trireme {
 
 struct TokenHeadConfig {
   std::int64_t vocab = 1, hidden = 1;
-  bool tied = true;       // uses the table of TokenEmbedding
-  bool rms_norm = false;  // in place of layer norm
+  bool tied = true;               // uses the table of TokenEmbedding
+  bool rms_norm = false;          // in place of layer norm
+  bool norm_unit_offset = false;  // the norm multiplies by 1 + weight
   float norm_epsilon = 1e-5f;
   int chunks = 1;        // chunks of the vocabulary, must divide it; if tied, as in TokenEmbedding
   int layer_chunks = 1;  // chunks of the preceding blocks

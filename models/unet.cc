@@ -171,6 +171,8 @@ void check_unet(const UnetConfig& c) {
                   c.heads > 0 ? fmt::format("{}", c.heads) : "any number of",
                   c.head_width > 0 ? fmt::format("{}", c.head_width) : "any size");
   }
+  const std::int64_t least = c.style == UnetStyle::kDdpm ? 4 : 2;  // time embeddings have this width
+  TRIREME_CHECK(c.widths[0] >= least, "unet: the first of widths, {}, is less than {}", c.widths[0], least);
 }
 
 BlockList build_unet(const UnetConfig& config) {

@@ -39,6 +39,17 @@ struct Batch {
   float inv_num_targets = 1.0f;
 };
 
+// [Note: counted losses] Data know the number of targets of a step, so a block divides its loss by it. A
+// detector divides by the number of anchors that it assigns to objects, which only its forward knows. Its
+// block returns {loss, count}, both [] fp32: the loss as any other, with the weight inv_num_targets, and the
+// number of terms in this micro-batch, a whole number below 2^24. The engine adds the counts of the global
+// batch, and divides losses and gradients by
+//   divisor = max(1, sum of counts) * inv_num_targets,
+// the losses in ReduceLoss, and the gradients in the clip coefficient, where the loss scale is divided out.
+// The sum is exact, so the divisor has the same bits on every layout, and the division needs no pass over the
+// gradients. Without targets the weight, the losses and the gradients are 0, and the divisor is 1. Rejected:
+// a forward of all micro-batches before the first backward, which keeps all their activations.
+
 /// The output of a block, and the input of the next: usually one tensor.
 using Activations = std::vector<Tensor>;
 
@@ -73,6 +84,9 @@ class Block {
   /// Error(kInvalidInput) if the rank is larger than a dim of the weight, and Error(kUnsupported) for a
   /// weight in tensor chunks.
   void add_adapter(ParamRef weight, std::int64_t rank, float scale);
+
+  /// True if the last block returns {loss, count}: see [Note: counted losses].
+  virtual bool counts_loss_terms() const { return false; }
 
   /// `input` is empty for the first block. The last block of a model being trained returns the loss, a
   /// scalar. When batch.targets is undefined, it must return logits instead.

@@ -86,8 +86,10 @@ void initialize_parameter(const ParameterSpec& spec, const std::string& full_nam
                 "parameter {} has {} elements; cannot initialise {} from {}", full_name,
                 spec.shape.num_elems(), count, first);
   const Initializer::Kind kind = spec.init.kind;
-  if (kind == Initializer::Kind::kZeros || kind == Initializer::Kind::kOnes) {
-    std::fill(out.begin(), out.end(), kind == Initializer::Kind::kOnes ? 1.0f : 0.0f);
+  if (kind == Initializer::Kind::kZeros || kind == Initializer::Kind::kOnes ||
+      kind == Initializer::Kind::kConstant) {
+    const float constant = kind == Initializer::Kind::kOnes ? 1.0f : 0.0f;
+    std::fill(out.begin(), out.end(), kind == Initializer::Kind::kConstant ? spec.init.width : constant);
     return;
   }
   const std::uint64_t stream = hash_name(whole_name(spec.slice, full_name));

@@ -25,11 +25,13 @@
 namespace trireme {
 
 struct Initializer {
-  enum class Kind : std::uint8_t { kZeros, kOnes, kNormal, kUniform } kind = Kind::kZeros;
-  float width = 0.0f;  // kNormal: the standard deviation, mean 0; kUniform: within (-width, width)
+  enum class Kind : std::uint8_t { kZeros, kOnes, kConstant, kNormal, kUniform } kind = Kind::kZeros;
+  // kConstant: the value; kNormal: the standard deviation, mean 0; kUniform: within (-width, width)
+  float width = 0.0f;
 
   static Initializer zeros() { return {Kind::kZeros, 0.0f}; }
   static Initializer ones() { return {Kind::kOnes, 0.0f}; }
+  static Initializer constant(float value) { return {Kind::kConstant, value}; }
   static Initializer normal(float stddev) { return {Kind::kNormal, stddev}; }
   static Initializer uniform(float bound) { return {Kind::kUniform, bound}; }
 };

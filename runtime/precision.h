@@ -58,6 +58,7 @@ enum class OpKind : std::uint8_t {
   kMul,
   kConcatChannels,
   kSquaredError,
+  kDetectionLoss,
 };
 
 struct OpPolicy {
@@ -96,6 +97,9 @@ struct OpPolicy {
 //   squared_error          not cast; its target to fp32  fp32                                fp32; gradient
 //   as
 //                                                                                            the prediction
+//   detection_loss         not cast                      fp64                                fp32; gradient
+//   as
+//                                                                                            the predictions
 //
 // In mode fp8 "the mode's dtype" is bf16; `linear` quantizes its operands to 8 bits from there.
 // If the residual of `linear` is wider than its result, it is added in a separate pass, as by `add`: a wide
@@ -122,6 +126,7 @@ inline constexpr OpPolicy kOpPolicies[] = {
     {OpKind::kMul, "mul", DtypeRule::kWidest, false},
     {OpKind::kConcatChannels, "concat_channels", DtypeRule::kWidest, false},
     {OpKind::kSquaredError, "squared_error", DtypeRule::kAsInput, false},
+    {OpKind::kDetectionLoss, "detection_loss", DtypeRule::kAsInput, false},
 };
 inline constexpr std::size_t kNumOpKinds = std::size(kOpPolicies);
 

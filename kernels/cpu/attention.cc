@@ -45,7 +45,8 @@ AttentionHead head_at(const Args& args, const PackedHeads& heads, std::int64_t s
           .key = philox_key(args.rng),
           .key_bounds = args.key_bounds.defined()
                             ? args.key_bounds.template as<std::int32_t>() + 2 * sample * seq_len
-                            : nullptr};
+                            : nullptr,
+          .window = args.window};
 }
 
 /// The heads of queries [B, T, H D] and of keys and values [B, S, H D].
@@ -90,7 +91,8 @@ struct CrossHeads {
             .first_elem = 0,
             .sample = 0,
             .key = {},
-            .key_bounds = nullptr};
+            .key_bounds = nullptr,
+            .window = 0};
   }
 };
 

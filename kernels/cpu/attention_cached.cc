@@ -78,8 +78,9 @@ void keep_row(const AttentionCachedArgs& args, const Extent& e, std::int64_t sam
 /// `scratch` holds 3 head_dim + capacity floats.
 void attend(const AttentionCachedArgs& args, const Extent& e, std::int64_t sample, std::int64_t head,
             std::int64_t token, float* scratch) {
-  const std::int64_t d = e.heads.dim, seen = args.first + token + 1;
-  const std::int64_t row = row_of(e, sample, head / e.heads.group(), 0);
+  const std::int64_t d = e.heads.dim, end = args.first + token + 1;
+  const std::int64_t first = args.window > 0 ? std::max(std::int64_t{0}, end - args.window) : 0;
+  const std::int64_t seen = end - first, row = row_of(e, sample, head / e.heads.group(), first);
   float *q_buffer = scratch, *buffer = q_buffer + d, *sum = buffer + d, *scores = sum + d;
   const float* q = read_operand(args.qkv, args.math, packed_at(e, sample, token, head), d, q_buffer);
   for (std::int64_t i = 0; i < seen; ++i) {

@@ -123,6 +123,7 @@ struct AttentionHead {
   std::uint32_t sample;
   PhiloxKey key;
   const std::int32_t* key_bounds;  // [T, 2], or null; see [Note: documents of a row]
+  std::int64_t window;             // 0: none; see [Note: sliding window]
 };
 
 struct AttentionFwdHead {

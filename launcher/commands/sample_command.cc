@@ -24,6 +24,7 @@
 #include "launcher/host/machine.h"
 #include "launcher/host/standard_output.h"
 #include "launcher/job/build.h"
+#include "launcher/page/run_files.h"
 #include "launcher/render/json_text.h"
 #include "launcher/train/trained_model.h"
 #include "parallel/comm/local.h"
@@ -136,11 +137,16 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   const JobConfig job = resolve(trained.config);
   const ModelSection& model = job.model;
   if (family_of(model).makes_pictures) {
-    check_picture_arguments(arguments.pictures, job);
+    PictureArguments pictures = arguments.pictures;
+    if (pictures.has_no_output() && model.channels == 3 &&
+        file_within(arguments.checkpoint, "metrics.jsonl")) {
+      pictures.grid = (std::filesystem::path(arguments.checkpoint) / kGridPicture).string();
+    }
+    check_picture_arguments(pictures, job);
     Engine engine(build_blocks(model), LocalWorld(1).communicator(0),
                   inference_options(job, arguments.threads));
     trained.load(engine, arguments.ema);
-    sample_pictures(engine, arguments.pictures, job, arguments.sampling.seed);
+    sample_pictures(engine, pictures, job, arguments.sampling.seed);
     return ExitCode::kDone;
   }
   TRIREME_CHECK(family_of(model).writes_text, "{} is of a {}, which writes no text", trained.folder.string(),
@@ -181,7 +187,10 @@ void add_picture_options(CLI::App& command, PictureArguments& pictures) {
                                   "--stop", "--stop-at-document", "--no-cache", "--tokenizer"}) {
     images->excludes(command.get_option(text_option));
   }
-  command.add_option("--grid", pictures.grid, "Write all pictures into one PNG file")->check(not_empty());
+  command
+      .add_option("--grid", pictures.grid,
+                  "Write all pictures into one PNG file (default: grid.png of the run, which its page shows)")
+      ->check(not_empty());
   command.add_option("--out", pictures.folder, "Write each picture as a PNG file in this folder")
       ->check(not_empty());
   command.add_option("--latents", pictures.latents, "Write the samples as a shard of latents")

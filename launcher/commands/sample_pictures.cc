@@ -197,7 +197,9 @@ void sample_pictures(Engine& engine, const PictureArguments& arguments, const Jo
       .method = method.method,
       .num_steps = arguments.num_steps > 0 ? arguments.num_steps : method.num_steps,
       .prediction = job.diffusion.prediction,
-      .clips = job.model.channels == 3 && job.data.kind != DataKind::kLatents};
+      .clips = job.model.channels == 3 && job.data.kind != DataKind::kLatents,
+      .steps_offset = job.diffusion.steps_offset,
+      .set_alpha_to_one = job.diffusion.set_alpha_to_one};
   const NoiseSchedule schedule(noise_schedule_of(job.diffusion));
   const PictureDenoiser denoiser(engine, arguments, job);
   std::vector<float> samples;

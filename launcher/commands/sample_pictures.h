@@ -17,6 +17,8 @@ struct PictureArguments {
   double guidance = 1.0;
   std::int64_t picture_class = -1;  // -1: picture i has class i modulo the number of classes
   std::string condition;            // a file like a shard of latents
+
+  bool has_no_output() const { return grid.empty() && folder.empty() && latents.empty(); }
 };
 
 /// Throws Error(kInvalidInput), beginning with the option, for options that the model does not have. `job` is

@@ -9,19 +9,13 @@
 #include "launcher/commands/commands.h"
 #include "launcher/config/config.h"
 #include "launcher/host/agreement.h"
-#include "launcher/host/arithmetic.h"
-#include "launcher/host/device.h"
 #include "launcher/host/machine.h"
 #include "launcher/host/standard_output.h"
-#include "launcher/job/accumulation.h"
 #include "launcher/job/build.h"
-#include "launcher/job/chosen_cut.h"
-#include "launcher/job/memory_fit.h"
-#include "launcher/keys/config_difference.h"
 #include "launcher/keys/config_keys.h"
 #include "launcher/keys/job_file.h"
-#include "launcher/report/chosen_layout.h"
 #include "launcher/train/rank_session.h"
+#include "launcher/train/settled_run.h"
 #include "launcher/train/stop_request.h"
 #include "launcher/train/trainer.h"
 #include "runtime/base/error.h"
@@ -43,55 +37,14 @@ std::filesystem::path output_root(const TrainArguments& arguments) {
   return std::filesystem::path("runs") / std::filesystem::path(arguments.job).stem();
 }
 
-ExitCode train(JobConfig config, const TrainArguments& arguments, const LaunchEnvironment& launch,
+ExitCode train(const JobConfig& config, const TrainArguments& arguments, const LaunchEnvironment& launch,
                const RankSession& session, RecordWriter& records, const StopRequest& stop) {
-  const auto& comm = session.comm();
-  check_same_config(*comm, to_toml(config));
-  std::shared_ptr<const BlockList> blocks;
-  run_stage(*comm, [&] {
-    check_threads(config.parallel);
-    blocks = build_blocks(config.model);
-  });
-  const bool may_have_stages_on_gpus =
-      (config.parallel.layout.pipeline > 1 || config.parallel.is_searched()) &&
-      config.parallel.device != DeviceType::kCpu;
-  if (may_have_stages_on_gpus) run_stage(*comm, [] { prepare_environment_for_stages(); });
-  const RankDevice rank = [&] {
-    const Watchdog::Scope scope = session.inside("the choice of a device");
-    return choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s.seconds);
-  }();
-  config.parallel.hosts = comm->hosts();
-  const BitFacts arithmetic = arithmetic_of(rank.device);
-  check_same_arithmetic(*comm, arithmetic);
-  const int threads = config.parallel.threads > 0 ? static_cast<int>(config.parallel.threads)
-                                                  : threads_per_rank(count_cores(), launch.num_local_ranks);
-  const MemoryLimit limit = memory_limit(config, rank.device, launch.num_local_ranks);
-  config = with_chosen_layout(config, comm,
-                              {.num_ranks = comm->size(),
-                               .hosts = config.parallel.hosts,
-                               .device = rank.device,
-                               .threads = threads,
-                               .limit_bytes = limit.bytes});
-  const CutMeasurement measurement{
-      .device = rank.device, .threads = threads, .file = output_root(arguments) / "block_times.json"};
-  config.parallel.pipeline_cut = chosen_cut(counted_on(config, rank.device.type), comm,
-                                            {.measurement = measurement, .limit_bytes = limit.bytes});
-  const ParallelSection settled =
-      with_accumulation(counted_on(config, rank.device.type), blocks, comm, limit).parallel;
-  config.parallel.layout = settled.layout;
-  config.parallel.open = settled.open;
-  return Trainer(start_run({.config = config,
-                            .blocks = blocks,
-                            .out = output_root(arguments),
-                            .launch = launch,
-                            .comm = rank.comm,
-                            .device = rank.device,
-                            .arithmetic = arithmetic,
-                            .watchdog = session.watchdog(),
-                            .host = comm,
-                            .records = &records}),
-                 stop)
-      .run();
+  RunOptions options = settle_run(config, {.out = output_root(arguments),
+                                           .launch = launch,
+                                           .comm = session.comm(),
+                                           .watchdog = session.watchdog()});
+  options.records = &records;
+  return Trainer(start_run(std::move(options)), stop).run();
 }
 
 ExitCode run_train(const TrainArguments& arguments, const LaunchEnvironment& launch) {

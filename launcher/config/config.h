@@ -44,7 +44,18 @@ struct ModelSection {
   std::int64_t convs = 0;
   std::int64_t head_width = 0;
   bool qkv_bias = false;
-  bool qk_norm = false;
+  // Llamas only:
+  QkNorm qk_norm = QkNorm::kNone;
+  NormPosition norm_position = NormPosition::kBefore;
+  bool norm_unit_offset = false;
+  MlpGate mlp_gate = MlpGate::kSilu;
+  double embedding_scale = 1.0;
+  double query_scalar = 0.0;
+  std::int64_t window = 0;
+  std::string layer_pattern;
+  ops::RopeScaling::Kind rope_scaling = ops::RopeScaling::Kind::kLlama3;
+  double rope_attention_factor = 0.0;
+  double rope_local_theta = 0.0;
   // UNets only:
   std::vector<std::int64_t> widths;            // empty: taken from size
   std::vector<std::int64_t> attention_levels;  // likewise
@@ -69,6 +80,7 @@ struct ModelSection {
   std::vector<std::string> lora_targets;  // empty: none
   std::int64_t lora_rank = 8;
   double lora_alpha = 16.0;
+  bool lora_rank_stabilized = false;
 
   bool has_adapters() const { return !lora_targets.empty(); }
 };
@@ -88,8 +100,17 @@ struct DataSection {
   bool flip = true;
   std::array<double, 3> mean = {0.485, 0.456, 0.406};
   std::array<double, 3> stddev = {0.229, 0.224, 0.225};
-  double mixup = 0.0;
+  double mixup = 0.0;  // of detectors: a probability
   double mosaic = 0.0;
+  // Detection only:
+  std::string train_annotations, eval_annotations;  // empty: texts beside the pictures
+  std::int64_t mosaic_off_steps = 0;
+  std::vector<std::int64_t> multi_scale;  // empty: image_size
+  std::int64_t multi_scale_steps = 10;
+  std::array<double, 2> scale = {1.0, 1.0}, mixup_scale = {0.5, 1.5};
+  double shift = 0.0;
+  std::array<double, 3> hsv = {0.0, 0.0, 0.0};
+  std::int64_t max_boxes = 120;
   std::optional<int> workers;  // null: "auto"
   double mask_probability = 0.15;
   std::int64_t mask_token = 0;
@@ -108,6 +129,9 @@ struct DiffusionSection {
   DiffusionTarget prediction = DiffusionTarget::kNoise;
   double min_snr_gamma = 0;  // 0: off
   double class_dropout = 0;
+  // Of sampling, as in diffusers' schedulers.
+  std::int64_t steps_offset = 0;
+  bool set_alpha_to_one = true;
 };
 
 struct TrainSection {
@@ -121,6 +145,7 @@ struct TrainSection {
   double max_minutes = 0;
   OnSpike on_spike = OnSpike::kIgnore;
   double ema = 0.0;
+  double ema_tau = 0.0;
 };
 
 struct OptimizerSection {

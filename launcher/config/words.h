@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/decoder_switches.h"
 #include "parallel/layout/layout.h"
 #include "parallel/layout/param_store.h"
 #include "parallel/reduce/grad_accumulator.h"
@@ -18,6 +19,7 @@
 #include "runtime/data/image_dataset.h"
 #include "runtime/diffusion/noise_schedule.h"
 #include "runtime/loss_scaler.h"
+#include "runtime/ops/rope.h"
 #include "runtime/optim/lr_schedule.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/precision.h"
@@ -25,7 +27,7 @@
 
 namespace trireme {
 
-enum class DataKind : std::uint8_t { kTokens, kDocuments, kChat, kImages, kLatents, kSynthetic };
+enum class DataKind : std::uint8_t { kTokens, kDocuments, kChat, kImages, kDetection, kLatents, kSynthetic };
 /// True if samples are read from files of tokens, which may be in a folder that `trireme data` wrote.
 constexpr bool has_token_files(DataKind kind) {
   return kind == DataKind::kTokens || kind == DataKind::kDocuments || kind == DataKind::kChat;
@@ -33,6 +35,11 @@ constexpr bool has_token_files(DataKind kind) {
 /// True if a row holds separate texts, which data.pack packs.
 constexpr bool is_of_documents(DataKind kind) {
   return kind == DataKind::kDocuments || kind == DataKind::kChat;
+}
+
+/// True if data.cache keeps decoded pictures.
+constexpr bool keeps_pictures(DataKind kind) {
+  return kind == DataKind::kImages || kind == DataKind::kDetection;
 }
 
 /// Training task of a text model.
@@ -110,11 +117,27 @@ inline constexpr auto kWords<DataKind> = std::to_array<Word<DataKind>>({{DataKin
                                                                         {DataKind::kDocuments, "documents"},
                                                                         {DataKind::kChat, "chat"},
                                                                         {DataKind::kImages, "images"},
+                                                                        {DataKind::kDetection, "detection"},
                                                                         {DataKind::kLatents, "latents"},
                                                                         {DataKind::kSynthetic, "synthetic"}});
 template <>
 inline constexpr auto kWords<ModelTask> =
     std::to_array<Word<ModelTask>>({{ModelTask::kMaskedTokens, "mlm"}, {ModelTask::kClassify, "classify"}});
+template <>
+inline constexpr auto kWords<QkNorm> = std::to_array<Word<QkNorm>>({{QkNorm::kNone, "none"},
+                                                                    {QkNorm::kHead, "head"},
+                                                                    {QkNorm::kWhole, "whole"}});
+template <>
+inline constexpr auto kWords<NormPosition> = std::to_array<Word<NormPosition>>(
+    {{NormPosition::kBefore, "before"}, {NormPosition::kAfter, "after"}, {NormPosition::kBoth, "both"}});
+template <>
+inline constexpr auto kWords<MlpGate> = std::to_array<Word<MlpGate>>({{MlpGate::kSilu, "silu"},
+                                                                      {MlpGate::kGelu, "gelu"}});
+template <>
+inline constexpr auto kWords<ops::RopeScaling::Kind> =
+    std::to_array<Word<ops::RopeScaling::Kind>>({{ops::RopeScaling::Kind::kLlama3, "llama3"},
+                                                 {ops::RopeScaling::Kind::kLinear, "linear"},
+                                                 {ops::RopeScaling::Kind::kYarn, "yarn"}});
 template <>
 inline constexpr auto kWords<ViewOptions::Crop> =
     std::to_array<Word<ViewOptions::Crop>>({{ViewOptions::Crop::kRandomResized, "resized"},

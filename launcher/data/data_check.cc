@@ -111,6 +111,7 @@ void describe_changed_keys(const DataRecord& saved, const MetData& met, Differen
   };
   add("model.seq_len", saved.rows->seq_len, met.data.rows->seq_len);
   add("data.pack", saved.rows->pack, met.data.rows->pack);
+  add("data.too_long", to_word(saved.rows->too_long), to_word(met.data.rows->too_long));
   if (before.empty()) return;
   difference.saved += fmt::format(" with {}", fmt::join(before, " and "));
   difference.met += fmt::format(" with {}", fmt::join(now, " and "));
@@ -124,7 +125,9 @@ std::optional<Difference> compare_training(const DataRecord& saved, const MetDat
   if (!saved.train || !met.data.train) return std::nullopt;
   const bool knows_pass = saved.pass_samples > 0 && met.data.pass_samples > 0;
   const bool is_same_pass = !knows_pass || saved.pass_samples == met.data.pass_samples;
-  if (*saved.train == *met.data.train && is_same_pass) return std::nullopt;
+  // Conversations cut at the other end give other samples, and as many.
+  const bool cuts_alike = !saved.rows || !met.data.rows || saved.rows->too_long == met.data.rows->too_long;
+  if (*saved.train == *met.data.train && is_same_pass && cuts_alike) return std::nullopt;
   Difference difference{text_of_training(saved), text_of_training(met.data), met.train,
                         is_same_pass && met.data.train->has_names_of(*saved.train)};
   if (*saved.train == *met.data.train) describe_changed_keys(saved, met, difference);
@@ -190,10 +193,11 @@ TokenizerRecord tokenizer_at(const JobConfig& config, const std::string& path) {
   return prepared ? tokenizer_of(*prepared) : TokenizerRecord{};
 }
 
-/// Synthetic data is fully determined by the job.
+/// Synthetic data is fully determined by the job, unless the program provided other samples in its place.
 std::optional<DataFingerprint> synthetic_or(const JobConfig& config,
                                             const std::optional<DataFingerprint>& fingerprint) {
-  if (config.data.kind == DataKind::kSynthetic) return DataFingerprint{.contents = "synthetic samples"};
+  if (config.data.kind == DataKind::kSynthetic && !fingerprint)
+    return DataFingerprint{.contents = "synthetic samples"};
   return fingerprint;
 }
 

@@ -16,12 +16,16 @@
 
 namespace trireme {
 
+class DetectionSet;
+
 struct JobData {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> eval;  // null: none
   // For data.kind = "images": the sources of the samples; eval_images may be null.
   std::shared_ptr<ImageSource> train_images, eval_images;
-  // For data.kind = "documents" with labels: class names by label.
+  // For data.kind = "detection": pictures with annotations; eval_set may be null.
+  std::shared_ptr<DetectionSet> train_set, eval_set;
+  // For data.kind = "documents" with labels, and "detection": class names by label.
   std::vector<std::string> train_classes, eval_classes;
   // Fingerprints of the files; null without `read_whole`.
   std::optional<DataFingerprint> train_fingerprint, eval_fingerprint;

@@ -134,7 +134,8 @@ DataRecord read_data_record(const SortedJson& content, const JobConfig& config, 
 
 std::optional<RowRecord> row_record(const JobConfig& config) {
   if (!has_token_files(config.data.kind)) return std::nullopt;
-  return RowRecord{.seq_len = config.model.seq_len, .pack = config.data.pack};
+  return RowRecord{
+      .seq_len = config.model.seq_len, .pack = config.data.pack, .too_long = config.data.too_long};
 }
 
 std::optional<ImageRecord> image_record(const DataSection& data) {

@@ -47,6 +47,7 @@ struct ImageRecord {
 struct RowRecord {
   std::int64_t seq_len = 0;
   bool pack = false;
+  DocumentDataset::TooLong too_long = DocumentDataset::TooLong::kCutEnd;
 };
 
 struct DataRecord {

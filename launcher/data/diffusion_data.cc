@@ -38,7 +38,9 @@ void check_pictures(const JobConfig& config) {
                 model.condition_width);
 }
 
+/// `num_evaluated`: see NoisedSamples::Options.
 std::shared_ptr<const Dataset> with_noise(const JobConfig& config, std::shared_ptr<const Dataset> samples,
+                                          std::int64_t num_evaluated,
                                           std::vector<float> null_condition = {}) {
   if (samples == nullptr) return nullptr;
   NoisedSamples::Options options;
@@ -50,20 +52,22 @@ std::shared_ptr<const Dataset> with_noise(const JobConfig& config, std::shared_p
   options.class_dropout = config.diffusion.class_dropout;
   options.null_condition = std::move(null_condition);
   options.seed = static_cast<std::uint64_t>(config.train.seed);
+  options.num_evaluated = num_evaluated;
   return std::make_shared<NoisedSamples>(std::move(options));
 }
 
-std::shared_ptr<const Dataset> synthetic_noise(const JobConfig& config) {
+std::shared_ptr<const Dataset> synthetic_noise(const JobConfig& config, std::int64_t num_evaluated) {
   SyntheticLatents::Options options;
   options.latent = picture_shape(config);
   options.condition = condition_shape(config.model);
   options.classes = data_classes(config);
   options.seed = static_cast<std::uint64_t>(config.train.seed);
-  return with_noise(config, std::make_shared<SyntheticLatents>(options));
+  return with_noise(config, std::make_shared<SyntheticLatents>(options), num_evaluated);
 }
 
 std::shared_ptr<const Dataset> open_latents(const JobConfig& config, const char* key, const std::string& path,
-                                            bool read_whole, std::optional<DataFingerprint>& fingerprint) {
+                                            std::int64_t num_evaluated, bool read_whole,
+                                            std::optional<DataFingerprint>& fingerprint) {
   try {
     const auto latents =
         std::make_shared<LatentDataset>(path,
@@ -72,7 +76,7 @@ std::shared_ptr<const Dataset> open_latents(const JobConfig& config, const char*
                                                               .classes = data_classes(config)},
                                         static_cast<std::uint64_t>(config.train.seed));
     if (read_whole) fingerprint = latents->fingerprint();
-    return with_noise(config, latents, latents->null_condition());
+    return with_noise(config, latents, num_evaluated, latents->null_condition());
   } catch (const Error& error) {
     throw error.saying(fmt::format("{}: {}", key, error.what()));
   }
@@ -85,33 +89,39 @@ JobConfig in_unit_range(JobConfig config) {
   return config;
 }
 
+/// `trireme eval`: of all samples.
 JobData open_noised_eval(const JobConfig& config, bool read_whole) {
   check_pictures(config);
-  if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_noise(config)};
+  if (config.data.kind == DataKind::kSynthetic) return {.eval = synthetic_noise(config, 0)};
   JobData data;
   if (config.data.kind == DataKind::kLatents) {
-    data.eval = open_latents(config, "data.eval", config.data.eval, read_whole, data.eval_fingerprint);
+    data.eval = open_latents(config, "data.eval", config.data.eval, 0, read_whole, data.eval_fingerprint);
     return data;
   }
   data = kImageData.open_eval(in_unit_range(config), read_whole);
-  data.eval = with_noise(config, data.eval);
+  data.eval = with_noise(config, data.eval, 0);
   return data;
 }
 
 JobData open_noised(const JobConfig& config, bool read_whole) {
   check_pictures(config);
-  if (config.data.kind == DataKind::kImages) {
-    JobData data = kImageData.open(in_unit_range(config), read_whole);
-    data.train = with_noise(config, data.train);
-    data.eval = with_noise(config, data.eval);
-    return data;
-  }
+  const DataSection& section = config.data;
+  const std::int64_t num_evaluated = config.train.eval_batches * config.train.global_batch;
   JobData data;
-  if (!config.data.eval.empty()) data = open_noised_eval(config, read_whole);
-  data.train =
-      config.data.kind == DataKind::kSynthetic
-          ? synthetic_noise(config)
-          : open_latents(config, "data.train", config.data.train, read_whole, data.train_fingerprint);
+  if (section.kind == DataKind::kImages) {
+    data = kImageData.open(in_unit_range(config), read_whole);
+    data.train = with_noise(config, data.train, 0);
+    data.eval = with_noise(config, data.eval, num_evaluated);
+  } else if (section.kind == DataKind::kSynthetic) {
+    data.train = synthetic_noise(config, 0);
+    if (!section.eval.empty()) data.eval = synthetic_noise(config, num_evaluated);
+  } else {
+    data.train = open_latents(config, "data.train", section.train, 0, read_whole, data.train_fingerprint);
+    if (!section.eval.empty()) {
+      data.eval =
+          open_latents(config, "data.eval", section.eval, num_evaluated, read_whole, data.eval_fingerprint);
+    }
+  }
   return data;
 }
 

@@ -66,9 +66,21 @@ DataFingerprint fingerprint_of(const DocumentDataset& data) {
   return {.contents = fmt::format("{} documents", file.documents().size()), .hash = hash.value()};
 }
 
+/// Refuses conversations as a stream of tokens, in which every token would be a target.
+void check_unmarked(const fs::path& tokens) {
+  const fs::path marks = marks_of(tokens);
+  std::error_code error;
+  TRIREME_CHECK(
+      !fs::exists(marks, error),
+      "{} marks the targets of conversations, and data.kind = \"tokens\" would train on all tokens: "
+      "set data.kind = \"chat\"; where all are meant, prepare the data with --targets all",
+      marks.string());
+}
+
 std::shared_ptr<const Dataset> open_tokens(const JobConfig& config, const char* key, const fs::path& path,
                                            bool read_whole, std::optional<DataFingerprint>& fingerprint) {
   try {
+    check_unmarked(path);
     const auto tokens = std::make_shared<TokenDataset>(
         TokenDataset::Options{.path = path,
                               .sequence_length = config.model.seq_len,

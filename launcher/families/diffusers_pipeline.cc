@@ -20,6 +20,8 @@ namespace {
 constexpr const char* kSchedulerFolder = "scheduler";
 constexpr const char* kSchedulerFile = "scheduler_config.json";
 constexpr const char* kSchedulerClass = "DDPMScheduler";
+constexpr const char* kDdimClass = "DDIMScheduler";  // has set_alpha_to_one, and DDPMScheduler has not
+constexpr const char* kPndmClass = "PNDMScheduler";
 
 // Schedulers of the process of [Note: diffusion]. They differ in sampling alone.
 constexpr std::array<std::string_view, 12> kSchedulers = {"DDPMScheduler",
@@ -62,19 +64,27 @@ std::string_view word_of_value(Value value, const TheirWord<Value> (&words)[kCou
   return std::ranges::find(words, value, &TheirWord<Value>::value)->word;
 }
 
+const char* scheduler_class(const DiffusionSection& diffusion) {
+  return diffusion.set_alpha_to_one ? kSchedulerClass : kDdimClass;
+}
+
 nlohmann::ordered_json scheduler_config(const JobConfig& config) {
   const DiffusionSection& diffusion = config.diffusion;
   const std::array<double, 2> betas =
       diffusion.betas[1] > 0 ? diffusion.betas : NoiseSchedule::default_betas(diffusion.schedule);
-  nlohmann::ordered_json json = {{"_class_name", kSchedulerClass},
+  nlohmann::ordered_json json = {{"_class_name", scheduler_class(diffusion)},
                                  {"_diffusers_version", kDiffusersVersion},
                                  {"num_train_timesteps", NoiseSchedule::kNumTimesteps},
                                  {"beta_schedule", word_of_value(diffusion.schedule, kTheirSchedules)},
                                  {"prediction_type", word_of_value(diffusion.prediction, kTheirTargets)},
-                                 {"variance_type", "fixed_small"},
                                  {"clip_sample", config.data.kind != DataKind::kLatents},
                                  {"timestep_spacing", "leading"},
-                                 {"steps_offset", 0}};
+                                 {"steps_offset", diffusion.steps_offset}};
+  if (diffusion.set_alpha_to_one) {
+    json["variance_type"] = "fixed_small";
+  } else {
+    json["set_alpha_to_one"] = false;
+  }
   if (diffusion.schedule != kCosine) {
     json["beta_start"] = betas[0];
     json["beta_end"] = betas[1];
@@ -82,12 +92,13 @@ nlohmann::ordered_json scheduler_config(const JobConfig& config) {
   return json;
 }
 
-nlohmann::ordered_json model_index(const ModelSection& model) {
-  nlohmann::ordered_json json = {{"_class_name", "DDPMPipeline"},
-                                 {"_diffusers_version", kDiffusersVersion},
-                                 {"scheduler", {"diffusers", kSchedulerClass}},
-                                 {kDiffusersNetwork, {"diffusers", kUnet2dClass}}};
-  if (model.condition_width == 0) return json;
+nlohmann::ordered_json model_index(const JobConfig& config) {
+  nlohmann::ordered_json json = {
+      {"_class_name", config.diffusion.set_alpha_to_one ? "DDPMPipeline" : "DDIMPipeline"},
+      {"_diffusers_version", kDiffusersVersion},
+      {"scheduler", {"diffusers", scheduler_class(config.diffusion)}},
+      {kDiffusersNetwork, {"diffusers", kUnet2dClass}}};
+  if (config.model.condition_width == 0) return json;
   json["_class_name"] = "StableDiffusionPipeline";
   json[kDiffusersNetwork] = {"diffusers", kUnet2dConditionClass};
   for (const char* missing :
@@ -116,13 +127,19 @@ std::optional<DiffusionSection> scheduler_of_pipeline(const std::filesystem::pat
   if (diffusion.schedule != kCosine) {
     diffusion.betas = {config.positive("beta_start", 1e-4), config.positive("beta_end", 0.02)};
   }
+  diffusion.steps_offset = config.natural("steps_offset");
+  if (diffusion.steps_offset >= NoiseSchedule::kNumTimesteps) {
+    config.refuse("steps_offset", fmt::format("0 to {}", NoiseSchedule::kNumTimesteps - 1));
+  }
+  // PNDMScheduler differs from the others in its default.
+  diffusion.set_alpha_to_one = config.flag("set_alpha_to_one", type != kPndmClass);
   return diffusion;
 }
 
 void write_pipeline_files(const JobConfig& config, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder / kSchedulerFolder);
   write_text_file(folder / kSchedulerFolder / kSchedulerFile, scheduler_config(config).dump(2) + "\n");
-  write_text_file(folder / kDiffusersIndexFile, model_index(config.model).dump(2) + "\n");
+  write_text_file(folder / kDiffusersIndexFile, model_index(config).dump(2) + "\n");
 }
 
 }  // namespace trireme

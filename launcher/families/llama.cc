@@ -1,4 +1,4 @@
-// Llama 3 and models of the same architecture: Mistral, Qwen2, Qwen3.
+// Llama 3 and models of the same architecture: see the table of switches in models/README.md.
 #include "models/llama.h"
 
 #include "launcher/data/token_data.h"
@@ -21,13 +21,23 @@ constexpr std::string_view kKeys[] = {"from",
                                       "head_width",
                                       "qkv_bias",
                                       "qk_norm",
+                                      "norm_position",
+                                      "norm_unit_offset",
+                                      "mlp_gate",
+                                      "embedding_scale",
+                                      "query_scalar",
+                                      "window",
+                                      "layer_pattern",
                                       "ffn",
                                       "vocab",
                                       "seq_len",
                                       "rope_theta",
+                                      "rope_local_theta",
+                                      "rope_scaling",
                                       "rope_factor",
                                       "rope_freq_factors",
                                       "rope_original_context",
+                                      "rope_attention_factor",
                                       "norm_epsilon",
                                       "tied",
                                       "tensor_chunks"};
@@ -73,7 +83,7 @@ void check(const ModelSection& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
-  TRIREME_CHECK(!model.qk_norm || model.tensor_chunks == 1,
+  TRIREME_CHECK(model.qk_norm == QkNorm::kNone || model.tensor_chunks == 1,
                 "model.qk_norm is not computed in tensor chunks, because all heads share its weights: use "
                 "model.tensor_chunks = 1, not {}",
                 model.tensor_chunks);
@@ -83,6 +93,14 @@ void check(const ModelSection& model) {
   TRIREME_CHECK(model.rope_factor == 0 || model.rope_factor >= 1,
                 "model.rope_factor = {} would make the context shorter: give 1 or more, or 0",
                 model.rope_factor);
+  for (const char letter : model.layer_pattern) {
+    TRIREME_CHECK(std::string_view("fwn").find(letter) != std::string_view::npos,
+                  "model.layer_pattern = \"{}\" has the letter '{}': use f, w and n", model.layer_pattern,
+                  letter);
+    TRIREME_CHECK(letter != 'w' || model.window > 0,
+                  "model.layer_pattern = \"{}\" has layers with a window: set model.window, not 0",
+                  model.layer_pattern);
+  }
   TRIREME_CHECK(model.rope_freq_factors[0] < model.rope_freq_factors[1],
                 "model.rope_freq_factors = [{}, {}]: the lower comes first", model.rope_freq_factors[0],
                 model.rope_freq_factors[1]);
@@ -118,13 +136,23 @@ LlamaConfig llama_config(const ModelSection& model) {
           .vocab = model.vocab,
           .seq_len = model.seq_len,
           .rope_theta = model.rope_theta,
-          .rope_scaling = {.factor = model.rope_factor,
+          .rope_scaling = {.kind = model.rope_scaling,
+                           .factor = model.rope_factor,
                            .low_freq_factor = model.rope_freq_factors[0],
                            .high_freq_factor = model.rope_freq_factors[1],
-                           .original_context = model.rope_original_context},
+                           .original_context = model.rope_original_context,
+                           .attention_factor = model.rope_attention_factor},
+          .rope_local_theta = model.rope_local_theta,
           .norm_epsilon = model.norm_epsilon,
           .qkv_bias = model.qkv_bias,
           .qk_norm = model.qk_norm,
+          .norm_position = model.norm_position,
+          .norm_unit_offset = model.norm_unit_offset,
+          .mlp_gate = model.mlp_gate,
+          .embedding_scale = model.embedding_scale,
+          .query_scalar = model.query_scalar,
+          .window = model.window,
+          .layer_pattern = model.layer_pattern,
           .tied = *model.tied,
           .tensor_chunks = static_cast<int>(model.tensor_chunks)};
 }
@@ -143,11 +171,21 @@ ModelSection read_hf(const HfConfig& config) {
   model.head_width = llama.head_width;
   model.qkv_bias = llama.qkv_bias;
   model.qk_norm = llama.qk_norm;
+  model.norm_position = llama.norm_position;
+  model.norm_unit_offset = llama.norm_unit_offset;
+  model.mlp_gate = llama.mlp_gate;
+  model.embedding_scale = llama.embedding_scale;
+  model.query_scalar = llama.query_scalar;
+  model.window = llama.window;
+  model.layer_pattern = llama.layer_pattern;
   model.ffn = llama.ffn;
   model.vocab = llama.vocab;
   model.seq_len = llama.seq_len;
   model.rope_theta = llama.rope_theta;
+  model.rope_local_theta = llama.rope_local_theta;
+  model.rope_scaling = llama.rope_scaling.kind;
   model.rope_factor = llama.rope_scaling.factor;
+  model.rope_attention_factor = llama.rope_scaling.attention_factor;
   model.rope_freq_factors = {llama.rope_scaling.low_freq_factor, llama.rope_scaling.high_freq_factor};
   model.rope_original_context = llama.rope_scaling.original_context;
   model.norm_epsilon = llama.norm_epsilon;
@@ -167,9 +205,9 @@ std::string describe(const JobConfig& config) {
   const std::string width = model.head_width > 0 ? fmt::format(", each {} wide", model.head_width) : "";
   return fmt::format("{} layers, {} wide, {} heads ({} of keys{}){}, MLP {}, vocabulary {}, context {}{}",
                      model.layers, model.hidden, model.heads, model.kv_heads, width,
-                     model.qkv_bias  ? " with biases"
-                     : model.qk_norm ? " with norms"
-                                     : "",
+                     model.qkv_bias                   ? " with biases"
+                     : model.qk_norm != QkNorm::kNone ? " with norms"
+                                                      : "",
                      model.ffn, model.vocab, model.seq_len, chunks_text(model));
 }
 

@@ -7,12 +7,12 @@
 namespace trireme {
 
 extern const ModelFamily kBertFamily, kCctFamily, kGptFamily, kLlamaFamily, kLstmFamily, kResNetFamily,
-    kUnetFamily, kVitFamily;
+    kUnetFamily, kVitFamily, kYoloxFamily;
 
 std::span<const ModelFamily* const> model_families() {
   static constexpr const ModelFamily* kFamilies[] = {&kGptFamily,  &kLlamaFamily,  &kBertFamily,
                                                      &kLstmFamily, &kResNetFamily, &kVitFamily,
-                                                     &kCctFamily,  &kUnetFamily};
+                                                     &kCctFamily,  &kUnetFamily,   &kYoloxFamily};
   return kFamilies;
 }
 

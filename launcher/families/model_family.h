@@ -39,6 +39,7 @@ struct ModelFamily {
   std::string_view class_layer = {};         // prefix of the tensors whose rows are the classes
   bool writes_text = false;                  // supports `trireme sample` of texts
   bool makes_pictures = false;               // denoises: supports `trireme sample` of pictures
+  bool detects = false;                      // supports `trireme detect`, and evaluations count COCO's AP
   bool is_recurrent = false;                 // a state replaces the context: a text has no maximum length
   std::string_view tensor_obstacle = {};     // the reason why tensor ranks cannot share the layers
   void (*check)(const ModelSection& model);  // throws Error(kInvalidInput) for invalid keys

@@ -1,6 +1,7 @@
 #include "launcher/job/lora.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "launcher/families/model_family.h"
 #include "launcher/job/parameter_patterns.h"
@@ -9,6 +10,8 @@
 
 namespace trireme {
 namespace {
+
+constexpr std::string_view kAllLinear = "all-linear";  // as in PEFT
 
 struct LinearLayer {
   std::string name;  // "blocks.0.attention.qkv"
@@ -29,7 +32,7 @@ std::vector<LinearLayer> linear_layers(const BlockList& blocks) {
 
 // As in PEFT, a target may omit the beginning of a name.
 bool names_layer(const std::string& target, const std::string& layer) {
-  return matches_pattern(target, layer) || matches_pattern("*." + target, layer);
+  return target == kAllLinear || matches_pattern(target, layer) || matches_pattern("*." + target, layer);
 }
 
 void check_target(const std::string& target, const std::vector<LinearLayer>& layers,
@@ -49,10 +52,15 @@ void check_target(const std::string& target, const std::vector<LinearLayer>& lay
 
 }  // namespace
 
+double adapter_scale(const ModelSection& model) {
+  const auto rank = static_cast<double>(model.lora_rank);
+  return model.lora_alpha / (model.lora_rank_stabilized ? std::sqrt(rank) : rank);
+}
+
 void add_adapters(BlockList& blocks, const ModelSection& model) {
   const std::vector<LinearLayer> layers = linear_layers(blocks);
   for (const std::string& target : model.lora_targets) check_target(target, layers, model.name);
-  const auto scale = static_cast<float>(model.lora_alpha / static_cast<double>(model.lora_rank));
+  const auto scale = static_cast<float>(adapter_scale(model));
   for (const LinearLayer& layer : layers) {
     const bool adapts = std::ranges::any_of(
         model.lora_targets, [&](const std::string& target) { return names_layer(target, layer.name); });
@@ -69,7 +77,11 @@ void add_adapters(BlockList& blocks, const ModelSection& model) {
 }
 
 SavedAdapters saved_adapters(const ModelSection& model, const BlockList& blocks) {
-  SavedAdapters saved{.rank = model.lora_rank, .alpha = model.lora_alpha, .layers = {}};
+  SavedAdapters saved{.rank = model.lora_rank,
+                      .alpha = model.lora_alpha,
+                      .rank_stabilized = model.lora_rank_stabilized,
+                      .scale = adapter_scale(model),
+                      .layers = {}};
   for (const LinearLayer& layer : linear_layers(blocks)) {
     const Adapter* adapter = layer.block->adapter(layer.weight);
     if (adapter == nullptr) continue;

@@ -10,6 +10,10 @@
 
 namespace trireme {
 
+/// The factor of an adapter's output: alpha / rank, or alpha / sqrt(rank) with train.lora.rank_stabilized
+/// (rsLoRA, Kalajdzievski 2023).
+double adapter_scale(const ModelSection& model);
+
 /// Adds an adapter to each linear layer that a target matches. Throws Error(kInvalidInput) for a target
 /// without a match, with the nearest layer name, and for a rank larger than a dim.
 void add_adapters(BlockList& blocks, const ModelSection& model);

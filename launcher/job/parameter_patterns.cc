@@ -80,7 +80,8 @@ void check_same_training(const JobConfig& before, const JobConfig& now, const Bl
   const auto lora = [](ModelSection model) {
     if (!model.has_adapters()) return std::string("none");
     std::ranges::sort(model.lora_targets);
-    return fmt::format("{{ rank = {}, alpha = {}, targets = {} }}", model.lora_rank, model.lora_alpha,
+    return fmt::format("{{ rank = {}, alpha = {}{}, targets = {} }}", model.lora_rank, model.lora_alpha,
+                       model.lora_rank_stabilized ? ", rank_stabilized = true" : "",
                        listed_patterns(model.lora_targets));
   };
   TRIREME_CHECK(

@@ -67,7 +67,10 @@ void add_train_keys(std::vector<ConfigKey>& keys) {
            "from the initial parameters, are stored in fp32 beside the optimizer state, and are updated "
            "after every step that is not skipped. Evaluations use the averages, and the log says so. "
            "`trireme eval`, `sample` and `export` use them with --ema. Running statistics are not averaged. "
-           "0: no averages.");
+           "0: no averages.")
+      .add("ema_tau", &T::ema_tau, at_least(0),
+           "Ramp of the decay of `ema`: after t updates it is `ema` (1 - exp(-t / `ema_tau`)), as in YOLO, "
+           "with 2000 there. 0: no ramp.");
 }
 
 void add_lora_keys(std::vector<ConfigKey>& keys) {
@@ -80,8 +83,9 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
       .add("targets", &M::lora_targets, any(),
            "Linear layers that get a low-rank adapter (LoRA), such as [\"attention.qkv\", \"mlp.*\"]: names "
            "of their weights without \".weight\", whole or from a dot on, with the patterns of "
-           "`train.freeze`. [\"*\"]: all inner layers. y = x W^T becomes x W^T + (alpha / rank) (x A^T) B^T. "
-           "A and B are trained. All other parameters are frozen, except the classification layer with "
+           "`train.freeze`. [\"all-linear\"]: all inner layers. y = x W^T becomes x W^T + (alpha / rank) (x "
+           "A^T) "
+           "B^T. A and B are trained. All other parameters are frozen, except the classification layer with "
            "`model.task` = classify or `model.new_head`. The parts of packed weights (qkv, gate_up) share A. "
            "Not available with tensor chunks. LSTMs: weight_ih_l0 and so on, not weight_hh. Empty: no "
            "adapters.")
@@ -89,6 +93,10 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
            "Rows of A and columns of B; at most the smaller dim of a weight.")
       .only(with_targets)
       .add("alpha", &M::lora_alpha, above(0), "The output of adapters is scaled by alpha / rank.")
+      .only(with_targets)
+      .add("rank_stabilized", &M::lora_rank_stabilized, any(),
+           "Scale by alpha / sqrt(rank) instead (rsLoRA), so that outputs and gradients keep their size with "
+           "larger ranks. An `alpha` chosen for alpha / rank becomes too large by sqrt(rank).")
       .only(with_targets);
 }
 

@@ -8,9 +8,28 @@ namespace {
 
 void add_image_keys(std::vector<ConfigKey>& keys) {
   using D = DataSection;
-  SectionKeys<D>(keys, "data", &JobConfig::data, {for_image_models()})
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_picture_models()})
       .add("image_size", &D::image_size, from_to(0, 4096),
-           "Side of the square input image in pixels. 0: as published, 224 or 32.")
+           "Side of the square input image in pixels. 0: as published, 224 or 32; for YOLOX 640, or 416 for "
+           "nano and tiny. YOLOX needs a multiple of 32.")
+      .add("flip", &D::flip, any(), "Mirror half of the training samples.")
+      .add_bytes(
+          "cache", &D::cache, at_least(0),
+          "Memory in bytes in which a rank caches decoded images; useful if the set fits. Reserved before "
+          "step 1. Files of uncompressed images need none. 0: no cache. The results do not change.")
+      .add("max_pixels", &D::max_pixels, count_from(1),
+           "Images whose header states more pixels count as bad; no memory is allocated for them.");
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_augmented_models()})
+      .add("mean", &D::mean, each_within(-1e6, 1e6),
+           "Subtracted from red, green and blue values in [0, 1]. Default: ImageNet's.")
+      .add("std", &D::stddev, each_within(0, 1e6), "Divides the values after `mean` is subtracted.")
+      .add("mixup", &D::mixup, from_to_below(0, 1000),
+           "MixUp. Classifiers: alpha of the Beta distribution of the mixing proportions. Detectors: "
+           "probability that a training sample is the mean of two, with the boxes of both. 0: off.")
+      .add("mosaic", &D::mosaic, from_to(0, 1),
+           "Mosaic: probability that a training sample is composed of four images, with their boxes. 0: "
+           "off.");
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_image_models()})
       .add("crop", &D::crop,
            "Crop of training images. `resized`: random position, area and aspect ratio. `padded`: the centre "
            "square, shifted by up to `padding` pixels. `center`: the centre square, as in evaluation.")
@@ -25,27 +44,39 @@ void add_image_keys(std::vector<ConfigKey>& keys) {
            "photographs.")
       .add("padding", &D::padding, from_to(0, 4096), "Maximum shift, in pixels of the input image.")
       .only(for_crop(ViewOptions::Crop::kPadded))
-      .add("flip", &D::flip, any(), "Mirror half of the training samples.")
-      .add("mean", &D::mean, each_within(-1e6, 1e6),
-           "Subtracted from red, green and blue values in [0, 1]. Default: ImageNet's.")
-      .only(for_image_classifiers())
-      .add("std", &D::stddev, each_within(0, 1e6), "Divides the values after `mean` is subtracted.")
-      .only(for_image_classifiers())
-      .add("mixup", &D::mixup, from_to_below(0, 1000),
-           "MixUp: alpha of the Beta distribution of the mixing proportions. 0: off.")
-      .only(for_image_classifiers())
-      .add("mosaic", &D::mosaic, from_to(0, 1),
-           "Mosaic: probability that a training sample is composed of four images. 0: off.")
-      .only(for_image_classifiers())
-      .add_bytes(
-          "cache", &D::cache, at_least(0),
-          "Memory in bytes in which a rank caches decoded images; useful if the set fits. Reserved before "
-          "step 1. Files of uncompressed images need none. 0: no cache. The results do not change.")
       .add("on_bad_image", &D::on_bad_image,
            "Reaction to an image that cannot be decoded. `fail`: ends the job. `skip`: leaves the image out, "
-           "logs its name and counts it; in training the next good image replaces it.")
-      .add("max_pixels", &D::max_pixels, count_from(1),
-           "Images whose header states more pixels count as bad; no memory is allocated for them.");
+           "logs its name and counts it; in training the next good image replaces it.");
+}
+
+void add_detection_keys(std::vector<ConfigKey>& keys) {
+  using D = DataSection;
+  SectionKeys<D>(keys, "data", &JobConfig::data, {for_detectors()})
+      .add(
+          "train_annotations", &D::train_annotations, any(),
+          "COCO's file of objects (`instances_*.json`) in the pictures of `train`. Empty: a text file beside "
+          "each picture, or in a folder `labels` beside `images`, with lines `class x y width height`, as "
+          "fractions of the picture, and the class names in classes.txt.")
+      .add("eval_annotations", &D::eval_annotations, any(), "The same for `eval`.")
+      .add("mosaic_off_steps", &D::mosaic_off_steps, count_from(0),
+           "Number of last steps without Mosaic and MixUp, in which the loss has the L1 term of the boxes. "
+           "Counted in samples, of which a step has `train.global_batch`.")
+      .add("multi_scale", &D::multi_scale, from_to(32, 4096),
+           "Sides of training samples in pixels, multiples of 32; one is drawn at random every "
+           "`multi_scale_steps` steps. Evaluations use `image_size`. Empty: `image_size`.")
+      .add("multi_scale_steps", &D::multi_scale_steps, count_from(1), "See `multi_scale`.")
+      .add(
+          "scale", &D::scale, each_within(0, 16),
+          "Least and largest random scale of pictures and mosaics; 1 is the largest size that fits. [0.1, 2] "
+          "is usual with Mosaic.")
+      .add("mixup_scale", &D::mixup_scale, each_within(0, 16), "The same for the second picture of MixUp.")
+      .add("shift", &D::shift, from_to(0, 0.5),
+           "Largest random shift in both directions, as a fraction of the sample's side.")
+      .add("hsv", &D::hsv, from_to(0, 1),
+           "Largest random changes of hue, saturation and value, each as a fraction of its range; [0.015, "
+           "0.7, 0.4] is usual.")
+      .add("max_boxes", &D::max_boxes, from_to(1, 4096),
+           "Objects of a sample that the loss can have; of more, the largest ones are used.");
 }
 
 void add_diffusion_keys(std::vector<ConfigKey>& keys) {
@@ -68,7 +99,13 @@ void add_diffusion_keys(std::vector<ConfigKey>& keys) {
            "Probability that a training sample loses its class or its condition, so that samples can be made "
            "with guidance; 0.1 is usual. The lost class is the last one of `model.classes`, which then has "
            "one "
-           "more than the data. The lost condition is `null_condition` of the shards, or zeros.");
+           "more than the data. The lost condition is `null_condition` of the shards, or zeros.")
+      .add("steps_offset", &D::steps_offset, from_to(0, NoiseSchedule::kNumTimesteps - 1),
+           "Added to the timesteps of the samplers ddpm and ddim; 1 in Stable Diffusion. Training does not "
+           "read it.")
+      .add("set_alpha_to_one", &D::set_alpha_to_one, any(),
+           "The last step of the sampler ddim removes all noise. false: it keeps the noise of timestep 0, as "
+           "Stable Diffusion does. Training does not read it.");
 }
 
 }  // namespace
@@ -81,12 +118,14 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
           "`tokens`: shards written by `trireme data text`, for GPTs, Llamas, BERTs and LSTMs. `documents`: "
           "separate texts, written by `trireme data documents`, for BERTs. `chat`: conversations with marked "
           "targets, written by `trireme data chat`, for GPTs and Llamas. `images`: labelled images, for "
-          "ResNets, ViTs, CCTs and UNets. `latents`: shards written by examples/latents.py, for UNets. "
+          "ResNets, ViTs, CCTs and UNets. `detection`: images with boxes of objects, for YOLOX. `latents`: "
+          "shards written by examples/latents.py, for UNets. "
           "`synthetic`: random tokens or images, to measure speed.")
       .add("train", &D::train, any(),
            "Tokens: a `.bin` shard, a folder of shards, a pattern such as `shards/fineweb_train_*.bin`, or a "
            "folder written by `trireme data text` (its train.bin). Images: a folder of class folders with "
-           "JPEG and PNG files, or a folder with CIFAR's or MNIST's binary files. Relative to the working "
+           "JPEG and PNG files, or a folder with CIFAR's or MNIST's binary files. Detection: a folder of "
+           "pictures. Relative to the working "
            "directory.")
       .add("eval", &D::eval, any(),
            "The same for evaluation; such folders are read for their eval.bin, or their test files. Empty: "
@@ -117,6 +156,7 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
            "`documents`: id that precedes each document, at which the class is read; 101 in BERT's "
            "vocabulary. 0: the id of `mask_token`.");
   add_image_keys(keys);
+  add_detection_keys(keys);
   add_diffusion_keys(keys);
 }
 

@@ -57,6 +57,7 @@ constexpr ForeignName kForeignNames[] = {
     {"freeze_layers", "train.freeze", "patterns of parameters"},
     {"r lora_r lora_rank", "train.lora.rank", ""},
     {"lora_alpha", "train.lora.alpha", ""},
+    {"use_rslora rslora", "train.lora.rank_stabilized", ""},
     {"target_modules lora_target_modules", "train.lora.targets", ""},
     {"lora_dropout", "", "adapters have no dropout of their own"},
     {"early_stopping_patience", "", "a run ends after train.steps, or train.max_minutes"},

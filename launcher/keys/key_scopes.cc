@@ -45,10 +45,27 @@ KeyScope for_image_models() {
       [](const ModelFamily& family, std::string_view) { return family.data.kind == DataKind::kImages; }, "");
 }
 
+KeyScope for_picture_models() {
+  return for_families(
+      [](const ModelFamily& family, std::string_view) { return keeps_pictures(family.data.kind); }, "");
+}
+
 KeyScope for_image_classifiers() {
   return for_families(
       [](const ModelFamily& family, std::string_view) {
         return family.data.kind == DataKind::kImages && !family.makes_pictures;
+      },
+      "");
+}
+
+KeyScope for_detectors() {
+  return for_families([](const ModelFamily& family, std::string_view) { return family.detects; }, "");
+}
+
+KeyScope for_augmented_models() {
+  return for_families(
+      [](const ModelFamily& family, std::string_view) {
+        return keeps_pictures(family.data.kind) && !family.makes_pictures;
       },
       "");
 }

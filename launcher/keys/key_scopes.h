@@ -14,7 +14,13 @@ namespace trireme {
 /// Model families that have this key of [model].
 KeyScope for_families_with(std::string_view key);
 KeyScope for_image_models();
+/// Image models and detectors.
+KeyScope for_picture_models();
 KeyScope for_image_classifiers();
+/// Model families that detect objects.
+KeyScope for_detectors();
+/// Image classifiers and detectors.
+KeyScope for_augmented_models();
 /// Model families that denoise.
 KeyScope for_diffusion_models();
 /// Model families that are trained on masked tokens.

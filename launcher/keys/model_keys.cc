@@ -108,8 +108,27 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "0, taken from `size`; without `size`, one head.")
       .add("qkv_bias", &M::qkv_bias, any(),
            "The projections to queries, keys and values have biases, as in Qwen2 and Qwen2.5.")
-      .add("qk_norm", &M::qk_norm, any(),
-           "RMS norms of each head of queries and keys, as in Qwen3. Needs `tensor_chunks` = 1.")
+      .add("qk_norm", &M::qk_norm,
+           "RMS norms of queries and keys. `head`: of each head, with weights that all heads share, as in "
+           "Qwen3 and Gemma 3. `whole`: of all heads as one vector, as in OLMo 2; needs `tensor_chunks` = 1.")
+      .add("norm_position", &M::norm_position,
+           "RMS norms of the attention and the MLP of a layer. `before`: of their inputs. `after`: of their "
+           "outputs, before they are added to the residual stream, as in OLMo 2. `both`: as in Gemma 3.")
+      .add("norm_unit_offset", &M::norm_unit_offset, any(),
+           "Norms multiply by 1 + weight, and weights start at 0, as in Gemma 3.")
+      .add("mlp_gate", &M::mlp_gate,
+           "Activation of the MLP's gate. `gelu`: the approximation with tanh, as in Gemma 3.")
+      .add("embedding_scale", &M::embedding_scale, above(0),
+           "Factor of the token embeddings. Gemma 3: the square root of `hidden`.")
+      .add("query_scalar", &M::query_scalar, at_least(0),
+           "Attention scores are divided by the square root of this number. 0: the width of a head.")
+      .add("window", &M::window, count_from(0),
+           "Sliding window in tokens: a token attends to itself and to the `window` - 1 tokens before it. "
+           "0: to all earlier tokens.")
+      .add("layer_pattern", &M::layer_pattern, any(),
+           "Kind of attention of the layers, one letter each, repeated to `layers`. `f`: full attention. "
+           "`w`: in the `window`. `n`: full attention without rotary positions, as in SmolLM3. Empty: `w` "
+           "with a `window`, else `f`.")
       .add("condition_width", &M::condition_width, count_from(0),
            "Width of the vectors that a UNet's attention reads as condition; there are `seq_len` of them. 0: "
            "taken from `size`; without `size`, no condition.")
@@ -138,12 +157,20 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "Base of the rotary positions. The slowest pair of a head turns once in about 2 pi `rope_theta` "
            "tokens. 0: taken from `size`; without `size`, 10000.")
       .add("rope_factor", &M::rope_factor, at_least(0),
-           "Context extension of Llama 3.1: slow pairs turn slower by this factor. 1: none. 0: taken from "
-           "`size`; without `size`, 1.")
+           "Context extension: slow pairs turn slower by this factor. 1: none. 0: taken from `size`; without "
+           "`size`, 1.")
+      .add("rope_scaling", &M::rope_scaling,
+           "Kind of the extension. `llama3`: as in Llama 3.1. `linear`: all pairs turn slower (Chen et al. "
+           "2023). `yarn`: Peng et al. 2023.")
       .add("rope_freq_factors", &M::rope_freq_factors, above(0),
            "Bounds of the extension, in turns within `rope_original_context` tokens. Pairs with fewer turns "
            "than the first are slowed by the whole factor, pairs with more turns than the second not at all. "
-           "Between the two bounds the speed is interpolated.")
+           "Between the two bounds the speed is interpolated. YaRN's are 1 and 32. `linear` has no bounds.")
+      .add("rope_attention_factor", &M::rope_attention_factor, at_least(0),
+           "Factor of queries and of keys. 0: 0.1 ln(`rope_factor`) + 1 for `yarn`, else 1.")
+      .add("rope_local_theta", &M::rope_local_theta, at_least(0),
+           "Base of the rotary positions of layers with a window, which then have no extension, as in Gemma "
+           "3. 0: as in other layers.")
       .add("rope_original_context", &M::rope_original_context, count_from(1),
            "Context in tokens before the extension.")
       .add("dropout", &M::dropout, from_to_below(0, 1), "Probability of dropping an activation.")

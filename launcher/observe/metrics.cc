@@ -138,6 +138,7 @@ void MetricsWriter::write_eval(std::int64_t step, const EvalMetrics& metrics) {
 
 void MetricsWriter::write_line(const std::string& line) {
   file_.append(line + "\n");
+  if (options_.observe) options_.observe(line);
 }
 
 }  // namespace trireme

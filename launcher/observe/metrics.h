@@ -7,8 +7,8 @@
 //    "checkpoint":0.0},"flops_per_s":2.1e12,"mfu":0.61,
 //    "slowest_rank":1,"slowest_excess_ms":0.7,"rank_step_ms":[70.1,70.8]}
 //   {"step":100,"eval_loss":4.2}                             for images also "eval_top1", "eval_top5" (with
-//   at least six classes), for diffusion "eval_noise_bands":[0.5,...], and with train.ema
-//   "eval_weights":"ema"
+//   at least six classes), for diffusion "eval_noise_bands":[0.5,...], for detectors "eval_ap",
+//   "eval_ap50" (-1 without objects), and with train.ema "eval_weights":"ema"
 //
 // phase_s is rank 0's (phase_seconds.h); its checkpoint is the save since the previous line. rank_step_ms are
 // the busy times of the ranks, without waiting for others. The last three keys exist only with several ranks.
@@ -20,6 +20,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,7 @@
 #include "launcher/observe/rank_memory.h"
 #include "launcher/observe/rank_times.h"
 #include "runtime/base/appended_file.h"
+#include "runtime/data/detection/average_precision.h"
 
 namespace trireme {
 
@@ -59,6 +61,7 @@ struct EvalMetrics {
   std::optional<double> top1;       // share of targets ranked first
   std::optional<double> top5;       // share of targets ranked in the first five; null below six classes
   std::vector<double> noise_bands;  // mean loss of each tenth of the timesteps; empty: no diffusion
+  std::optional<DetectionScores> detection;  // null: no detector
 };
 
 /// The sum of step_ms, in seconds, over the lines of steps `first` to `last`. Damaged and missing lines count
@@ -75,6 +78,7 @@ class MetricsWriter {
     /// Also cut off the evaluation of that step, which the run before may have written.
     bool evaluates_again = false;
     std::string throughput_unit = "tokens";
+    std::function<void(const std::string& line)> observe = {};  // receives each line that was written
   };
   /// Throws as AppendedFile does if the file is a link or cannot be written.
   explicit MetricsWriter(Options options);

@@ -125,7 +125,8 @@ function show() {
   byId("figures").replaceChildren(...figures(run, now()));
   showCharts();
   const scrolled = [...document.querySelectorAll("#tables .scroll")].map(box => box.scrollTop);
-  byId("tables").replaceChildren(...[ranksCard(run), eventsCard(run), configCard(page.runs), confusionCard(run), timelineCard(run)]
+  byId("tables").replaceChildren(...[ranksCard(run), eventsCard(run), configCard(page.runs), gridCard(run), confusionCard(run),
+    timelineCard(run)]
     .filter(card => card));
   document.querySelectorAll("#tables .scroll").forEach((box, i) => { box.scrollTop = scrolled[i] || 0; });
 }

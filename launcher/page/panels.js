@@ -132,6 +132,10 @@ function timelineCard(run) {
   return pictureCard(run.timeline, "timeline", "Timeline of a step", "What every rank did in the traced step");
 }
 
+function gridCard(run) {
+  return pictureCard(run.grid, "grid", "Newest samples", "Pictures that trireme sample made from this run");
+}
+
 function confusionCard(run) {
   return pictureCard(run.confusion, "confusion", "Confusion matrix of the last evaluation",
     "Samples by class (rows) and predicted class (columns)");

@@ -20,6 +20,9 @@ std::string text_within(const std::filesystem::path& folder, const std::string& 
 std::string last_lines_within(const std::filesystem::path& folder, const std::string& name,
                               std::size_t max_bytes);
 
+/// A run's file with the pictures that `trireme sample` made last: a page embeds it.
+inline constexpr const char* kGridPicture = "grid.png";
+
 /// Maximum number of runs that one page compares.
 inline constexpr std::size_t kMaxRuns = 64;
 

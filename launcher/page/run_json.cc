@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "launcher/observe/confusion_matrix.h"
 #include "launcher/page/run_files.h"
-#include "launcher/page/run_state.h"
 
 namespace trireme {
 namespace {
@@ -56,6 +56,20 @@ std::string newest_trace(const std::filesystem::path& folder) {
   return newest;
 }
 
+struct RunPicture {
+  const char *key, *type;
+  std::string file;
+};
+
+/// The pictures that the run has, or may have later.
+std::vector<RunPicture> pictures_of(const std::filesystem::path& folder) {
+  constexpr const char *kSvg = "image/svg+xml", *kPng = "image/png";
+  std::vector<RunPicture> pictures = {{"confusion", kSvg, kConfusionPicture}, {"grid", kPng, kGridPicture}};
+  const std::string trace = newest_trace(folder);
+  if (!trace.empty()) pictures.push_back({"timeline", kSvg, trace});
+  return pictures;
+}
+
 }  // namespace
 
 Json run_json(const RunReader& reader, const std::string& name) {
@@ -73,13 +87,19 @@ Json run_json(const RunReader& reader, const std::string& name) {
               {"means", std::move(means)}};
   // Embedded as an image, so that scripts in it do not run.
   constexpr std::size_t kMaxPictureBytes = 2 << 20;
-  const auto add_picture = [&](const char* key, const std::string& file) {
-    const std::string picture = file.empty() ? "" : text_within(reader.folder(), file, kMaxPictureBytes);
-    if (!picture.empty()) run[key] = "data:image/svg+xml;base64," + base64(picture);
-  };
-  add_picture("timeline", newest_trace(reader.folder()));
-  add_picture("confusion", kConfusionPicture);
+  for (const RunPicture& picture : pictures_of(reader.folder())) {
+    const std::string bytes = text_within(reader.folder(), picture.file, kMaxPictureBytes);
+    if (!bytes.empty()) run[picture.key] = "data:" + std::string(picture.type) + ";base64," + base64(bytes);
+  }
   return run;
+}
+
+RunFiles picture_files(const std::filesystem::path& folder) {
+  RunFiles files;
+  for (const RunPicture& picture : pictures_of(folder)) {
+    files.push_back(FileIdentity::of(folder / picture.file));
+  }
+  return files;
 }
 
 Json row_json(const MetricsLine& line) {

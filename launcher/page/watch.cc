@@ -42,6 +42,7 @@ HttpServer::Options Watch::served_at(const std::string& address) {
 
 void Watch::add_run(const std::filesystem::path& folder) {
   runs_.push_back({.reader = RunReader(folder), .name = "", .state = ""});
+  runs_.back().pictures = picture_files(folder);
   std::vector<std::filesystem::path> folders;
   for (const Run& run : runs_) folders.push_back(run.reader.folder());
   const std::vector<std::string> names = display_names(folders);
@@ -91,8 +92,11 @@ void Watch::look() {
   if (std::chrono::steady_clock::now() - searched_ >= search_every_) search();
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     RunFiles files = run_files(runs_[i].reader.folder());
+    RunFiles pictures = picture_files(runs_[i].reader.folder());
+    const bool new_pictures = pictures != runs_[i].pictures;
+    runs_[i].pictures = std::move(pictures);
     const RunReader::News news = runs_[i].reader.poll();
-    if (news.anew) {
+    if (news.anew || new_pictures) {
       tell("reset", "{}");
     } else if (!news.lines.empty()) {
       Json rows = Json::array();

@@ -51,6 +51,7 @@ class Watch {
     RunReader reader;
     std::string name, state;  // the state that was sent last
     RunFiles files = {};      // when the state was read
+    RunFiles pictures = {};   // when everything was sent last
   };
   const std::vector<std::string> arguments_;
   const std::chrono::milliseconds search_every_;

@@ -111,7 +111,7 @@ InitialWeights open_file(const ModelSection& model, const std::filesystem::path&
   return initial;
 }
 
-/// No tensor contains alpha, but with another alpha the same adapters give another model.
+/// No tensor contains the scale, but with another scale the same adapters give another model.
 void check_adapter_scale(const ModelSection& model, const Checkpoint& checkpoint) {
   const ModelSection there = read_run_state(checkpoint).config.model;
   TRIREME_CHECK(
@@ -119,6 +119,11 @@ void check_adapter_scale(const ModelSection& model, const Checkpoint& checkpoint
       "{} was trained with train.lora.alpha = {}, but this job has {}, with which its adapters give another "
       "model: set it to {}, or use the merged model of `trireme export`",
       checkpoint.folder.string(), there.lora_alpha, model.lora_alpha, there.lora_alpha);
+  TRIREME_CHECK(!there.has_adapters() || there.lora_rank_stabilized == model.lora_rank_stabilized,
+                "{} was trained with train.lora.rank_stabilized = {}, but this job has {}, with which its "
+                "adapters give another model: set it to {}, or use the merged model of `trireme export`",
+                checkpoint.folder.string(), there.lora_rank_stabilized, model.lora_rank_stabilized,
+                there.lora_rank_stabilized);
 }
 
 /// `file`: model.safetensors or averages.safetensors.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,7 @@ class RunLog {
     bool phases = false;                            // in the progress line
     RunSummary summary;                             // as known at the start; the rest is filled in later
     std::unique_ptr<RunMonitor> monitor = nullptr;  // null: no monitoring
+    std::function<void(const std::string& line)> observe = {};  // receives the lines of metrics.jsonl
   };
   explicit RunLog(Options options);
 

@@ -64,7 +64,8 @@ void check_job(TrainingRun& run) {
   const JobConfig& config = run.options.config;
   batch_layout(config, run.comm().size());  // throws if the batch cannot be laid out
   // Ranks of one machine read the same files, so only one of them reads them whole.
-  run.data = open_data(config, /*read_whole=*/run.options.launch.local_rank == 0);
+  run.data = run.options.data ? *run.options.data
+                              : open_data(config, /*read_whole=*/run.options.launch.local_rank == 0);
   if (has_token_files(config.data.kind)) run.prepared = find_prepared_data(config.data.train);
   run.prediction = check_memory(counted_on(config, run.options.device.type), run.options.blocks,
                                 run.comm().size(), run.comm().rank(),
@@ -274,7 +275,8 @@ void open_log(TrainingRun& run) {
                                                .terminal = output_is_terminal(run.options.launch),
                                                .phases = run.options.config.log.phases,
                                                .summary = summary,
-                                               .monitor = std::move(monitor)});
+                                               .monitor = std::move(monitor),
+                                               .observe = run.options.hooks.on_metrics});
   run.watch = std::make_unique<OutputWatch>(run.out);
   run.log->line(describe_start(run));
   if (!url.empty()) run.log->line("metrics at " + url);

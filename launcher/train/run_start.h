@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,13 @@
 
 namespace trireme {
 
+/// Calls into a program that embeds the training loop; empty: none.
+struct TrainingHooks {
+  std::function<void(const std::string& line)> on_metrics;  // on rank 0: each line of metrics.jsonl
+  /// On every rank, after a step with its checkpoint and evaluation. The ranks may make collective calls.
+  std::function<void()> after_step;
+};
+
 struct RunOptions {
   JobConfig config;                         // resolved, the same on every rank
   std::shared_ptr<const BlockList> blocks;  // of config.model
@@ -34,6 +42,8 @@ struct RunOptions {
   Watchdog* watchdog = nullptr;                  // the session's, for learned limits; may be null
   std::shared_ptr<Communicator> host = nullptr;  // over host memory; null: use `comm`
   RecordWriter* records = nullptr;               // may be null
+  std::optional<JobData> data = std::nullopt;    // replaces the data that the job names
+  TrainingHooks hooks = {};
 };
 
 /// A run on one rank, ready for its next step.

@@ -74,10 +74,12 @@ StopRequest::StopRequest() {
   listener_ = std::make_unique<Listener>();
 }
 
+StopRequest::StopRequest(NoSignals) {}
+
 StopRequest::~StopRequest() = default;
 
 bool StopRequest::requested() const {
-  return received_signal != 0;
+  return called_ || (listener_ != nullptr && received_signal != 0);
 }
 
 }  // namespace trireme

@@ -2,6 +2,7 @@
 // code 75.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
 namespace trireme {
@@ -15,16 +16,22 @@ namespace trireme {
 class StopRequest {
  public:
   StopRequest();
+  /// Handles no signals: for programs that embed the training loop and call request().
+  enum class NoSignals : bool { kYes };
+  explicit StopRequest(NoSignals);
   ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  /// True after a signal. Ranks must agree on it before they act.
+  /// Has the effect of a signal. From any thread.
+  void request() { called_ = true; }
+  /// True after a signal or request(). Ranks must agree on it before they act.
   bool requested() const;
 
  private:
   struct Listener;
-  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Listener> listener_;  // null: no signals
+  std::atomic<bool> called_ = false;
 };
 
 }  // namespace trireme

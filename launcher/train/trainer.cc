@@ -59,6 +59,7 @@ ExitCode Trainer::run() {
     while (run_.engine->steps_done() < run_.num_steps()) {
       if (agreed_to_stop()) return end(ExitCode::kStopped);
       run_.with_memory_advice([this] { step(); });
+      if (run_.options.hooks.after_step) run_.options.hooks.after_step();
     }
     agreed_to_stop();  // only checks the output folder
     const ExitCode code = end(ExitCode::kDone);
@@ -76,6 +77,11 @@ ExitCode Trainer::run() {
     throw error.saying(is_memory ? error.code() : ErrorCode::kRuntime,
                        is_reason ? fmt::format("{}: {}", loss->what, error.what()) : error.what());
   }
+}
+
+std::unique_ptr<Engine> Trainer::take_engine() {
+  if (run_.options.config.train.on_spike == OnSpike::kSkip) run_.engine->leave_out_steps({});
+  return std::move(run_.engine);
 }
 
 bool Trainer::is_to_stop() {

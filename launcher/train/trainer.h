@@ -47,6 +47,9 @@ class Trainer {
   /// without a single update; other errors affect only this rank.
   ExitCode run();
 
+  /// The engine, after run(). Only the destructor may follow.
+  std::unique_ptr<Engine> take_engine();
+
  private:
   /// One rank's view of whether the run continues. The largest value of all ranks counts.
   enum class Standing : std::int32_t { kGoesOn, kAskedToStop, kOutputLost };

@@ -83,6 +83,7 @@ class PlanSimulator {
     std::vector<Pending> pending;
     std::map<Scope, std::size_t> num_posted;
     const GroupExchange* waits_for = nullptr;
+    std::optional<ActionTime> time;  // of the next action, once it was tried
   };
 
   bool done(std::size_t rank) const { return ranks_[rank].next == plan_.ranks[rank].actions.size(); }
@@ -105,10 +106,13 @@ class PlanSimulator {
       at = std::max(at, *arrived);
     }
     const bool all = needs_all_exchanges(action.kind);
+    const auto is_needed = [&](const Pending& pending) {
+      return all || (computes(action.kind) && pending.brings_parameters && pending.unit == action.unit);
+    };
+    bool needs_some = false;
     for (const Pending& pending : rank.pending) {
-      const bool needed =
-          all || (computes(action.kind) && pending.brings_parameters && pending.unit == action.unit);
-      if (!needed) continue;
+      if (!is_needed(pending)) continue;
+      needs_some = true;
       if (!pending.exchange->end) return std::nullopt;
       at = std::max(at, *pending.exchange->end);
     }
@@ -119,10 +123,8 @@ class PlanSimulator {
       at = std::max(at, *arrived);
     }
     if (found != rank.receives.end()) rank.receives.erase(found);
-    if (all) {
-      rank.pending.clear();
-      rank.tied_receives.clear();
-    }
+    if (needs_some) std::erase_if(rank.pending, is_needed);  // the rank's time is past their ends from now on
+    if (all) rank.tied_receives.clear();
     return at;
   }
 
@@ -235,7 +237,8 @@ class PlanSimulator {
     Rank& state = ranks_[static_cast<std::size_t>(rank)];
     const Action& action = next(static_cast<std::size_t>(rank));
     if (waits_for_all(action.kind)) return false;
-    const ActionTime time = times_.of(rank, action);
+    if (!state.time) state.time = times_.of(rank, action);
+    const ActionTime& time = *state.time;
     if (computes(action.kind) || traits(action.kind).spent == TimeSpent::kUpdate) {
       if (!compute(rank, action, time.compute_ms)) return false;
     } else if (is_collective(action.kind)) {
@@ -247,6 +250,7 @@ class PlanSimulator {
       if (is_receive(action.kind)) receive(rank, action);
     }
     ++state.next;
+    state.time.reset();
     return true;
   }
 

@@ -52,15 +52,21 @@ inline double operations_of(const ProductSumArgs& args) {
   const auto inner = static_cast<std::int64_t>(args.products.size()) * args.products.front().a.shape[1];
   return 2.0 * static_cast<double>(args.d.num_elems()) * static_cast<double>(inner);
 }
-/// Two products over the context per element of the output; causal: half of it.
+/// The share of all pairs of queries and keys that the masks leave: half with a causal mask, less in a
+/// window.
+template <class Args>
+double visible_share(const Args& args) {
+  const double window = static_cast<double>(args.window), tokens = static_cast<double>(args.out.shape[1]);
+  if (window > 0 && window < tokens) return window / tokens * (1 - window / tokens / 2);
+  return args.causal ? 0.5 : 1.0;
+}
+/// Two products over the context per element of the output.
 inline double operations_of(const AttentionFwdArgs& args) {
-  const double pairs = 4.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
-  return args.causal ? pairs / 2 : pairs;
+  return visible_share(args) * 4.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
 }
 /// Five products instead of two: the scores again, then the gradients of probabilities, q, k and v.
 inline double operations_of(const AttentionBwdArgs& args) {
-  const double pairs = 10.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
-  return args.causal ? pairs / 2 : pairs;
+  return visible_share(args) * 10.0 * static_cast<double>(args.out.num_elems() * args.out.shape[1]);
 }
 /// As for self-attention, over the keys of the other sequence.
 inline double operations_of(const CrossAttentionFwdArgs& args) {

@@ -230,7 +230,9 @@ void ParamStore::update(int index, const Optimizer& optimizer, const UpdateScala
     ctx_.run(MoveAverageArgs{.value = group.average,
                              .sample = group.master,
                              .momentum = 1.0f - options_.ema,
-                             .skip = scalars.skip});
+                             .skip = scalars.skip,
+                             .step = options_.ema_tau > 0 ? ConstTensorView(scalars.step) : ConstTensorView(),
+                             .tau = options_.ema_tau});
   }
 }
 

@@ -13,12 +13,14 @@
 //
 // [Note: averages] With ParamStoreOptions::ema every trained group has one more fp32 tensor, sharded like the
 // master: average = ema * average + (1 - ema) * master after every update that is not skipped. It starts from
-// the initial or loaded parameters. An evaluation of the averages exchanges masters and averages before its
-// first forward and after its loss (SwapAverages of a plan), piece by piece. The actions that follow an
-// update then bring the working copies up to date. So an evaluation needs only a staging buffer beside a
-// step's memory, and no exchange of another kind. Rejected: a second set of working copies for the averages
-// (doubles the parameters of ZeRO-0 to 2), and gathering averages instead of parameters (unsharded parameters
-// are never gathered). Running statistics have no averages, because they are averages themselves.
+// the initial or loaded parameters. With ParamStoreOptions::ema_tau the decay at update t is ema (1 - exp(-t
+// / tau)), as in YOLO, so that early averages follow the parameters. An evaluation of the averages exchanges
+// masters and averages before its first forward and after its loss (SwapAverages of a plan), piece by piece.
+// The actions that follow an update then bring the working copies up to date. So an evaluation needs only a
+// staging buffer beside a step's memory, and no exchange of another kind. Rejected: a second set of working
+// copies for the averages (doubles the parameters of ZeRO-0 to 2), and gathering averages instead of
+// parameters (unsharded parameters are never gathered). Running statistics have no averages, because they are
+// averages themselves.
 //
 // [Note: offload] With Offload::kOptimizer the optimizer state, and the master if it is a separate buffer,
 // are in host memory (MemoryCategory::kHost), and the update runs on the host. On a CPU device this is the
@@ -50,6 +52,7 @@ struct ParamStoreOptions {
   DType working_dtype = DType::kFloat32;
   std::uint64_t seed = 0;
   float ema = 0.0f;               // decay of the averages of parameters; 0: none. See [Note: averages]
+  double ema_tau = 0.0;           // updates over which the decay grows; 0: constant
   std::vector<Holding> holdings;  // by group, for this rank's stage; empty: it owns all groups
   std::optional<std::int64_t> memory_limit;  // of the allocator, for [Note: staging]
 };

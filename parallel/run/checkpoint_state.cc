@@ -56,25 +56,35 @@ std::optional<OwnedPart> owned_part(const Engine& engine, const CheckpointTensor
   return OwnedPart{begin - part.offset, owned.slice(begin - first, {end - begin})};
 }
 
-// Calls visit(tensor, part, this rank's piece, its values in the source) for every piece of this rank.
+// Calls visit(first element in the whole tensor, elements) for each contiguous run of a piece's values.
+template <class Float, class Visit>
+void for_each_run(const SavedPart& part, std::int64_t first, std::span<Float> values, const Visit& visit) {
+  while (!values.empty()) {
+    const SliceRun run = run_from(part.slice, part.shape, first);
+    const std::size_t count = std::min(values.size(), static_cast<std::size_t>(run.count));
+    visit(static_cast<std::uint64_t>(run.first_of_whole), values.first(count));
+    values = values.subspan(count);
+    first += static_cast<std::int64_t>(count);
+  }
+}
+
+// Calls visit(tensor, part, this rank's piece) for every piece of this rank.
 template <class Visit>
-void for_each_owned(const Engine& engine, const TensorSource& source,
-                    const std::vector<CheckpointTensor>& tensors, const Visit& visit) {
+void for_each_owned(const Engine& engine, const std::vector<CheckpointTensor>& tensors, const Visit& visit) {
   for (const CheckpointTensor& t : tensors) {
     for (const SavedPart& part : t.parts) {
-      const auto owned = owned_part(engine, t, part);
-      if (!owned) continue;
-      std::vector<float> values(static_cast<std::size_t>(owned->values.num_elems()));
-      for (std::span<float> left = values; !left.empty();) {
-        const auto done = static_cast<std::int64_t>(values.size() - left.size());
-        const SliceRun run = run_from(part.slice, part.shape, owned->first + done);
-        const std::size_t count = std::min(left.size(), static_cast<std::size_t>(run.count));
-        source.copy_floats(t.name, static_cast<std::uint64_t>(run.first_of_whole), left.first(count));
-        left = left.subspan(count);
-      }
-      visit(t, part, *owned, values);
+      if (const auto owned = owned_part(engine, t, part)) visit(t, part, *owned);
     }
   }
+}
+
+// The values of a piece in the source.
+std::vector<float> values_in(const TensorSource& source, const CheckpointTensor& t, const SavedPart& part,
+                             const OwnedPart& owned) {
+  std::vector<float> values(static_cast<std::size_t>(owned.values.num_elems()));
+  for_each_run(part, owned.first, std::span(values),
+               [&](std::uint64_t first, std::span<float> run) { source.copy_floats(t.name, first, run); });
+  return values;
 }
 
 /// The kind of number that a tensor must contain.
@@ -97,9 +107,8 @@ Elements elements_of(const CheckpointTensor& t, StatisticRule rule) {
 void check_values(const Engine& engine, const TensorSource& source,
                   const std::vector<CheckpointTensor>& tensors, StatisticRule rule) {
   for_each_owned(
-      engine, source, tensors,
-      [&](const CheckpointTensor& t, const SavedPart& part, const OwnedPart& owned,
-          const std::vector<float>& values) {
+      engine, tensors, [&](const CheckpointTensor& t, const SavedPart& part, const OwnedPart& owned) {
+        const std::vector<float> values = values_in(source, t, part, owned);
         const Elements elements = elements_of(t, rule);
         const auto bad = std::ranges::find_if_not(values, elements.holds);
         if (bad == values.end()) return;
@@ -114,11 +123,10 @@ void check_values(const Engine& engine, const TensorSource& source,
 void read_tensors(const Engine& engine, const TensorSource& source,
                   const std::vector<CheckpointTensor>& tensors) {
   const Context& ctx = engine.context();
-  for_each_owned(engine, source, tensors,
-                 [&](const CheckpointTensor&, const SavedPart&, const OwnedPart& owned,
-                     const std::vector<float>& values) {
-                   ctx.backend->copy_from_host(ctx.exec, owned.values, values.data());
-                 });
+  for_each_owned(
+      engine, tensors, [&](const CheckpointTensor& t, const SavedPart& part, const OwnedPart& owned) {
+        ctx.backend->copy_from_host(ctx.exec, owned.values, values_in(source, t, part, owned).data());
+      });
 }
 
 }  // namespace
@@ -160,6 +168,16 @@ void check_model(const Engine& engine, const TensorSource& source) {
   const std::vector<CheckpointTensor> tensors = model_tensors_in(engine, source);
   check_names(source, tensors);
   check_values(engine, source, tensors, StatisticRule::kAverage);
+}
+
+void visit_model(const Engine& engine, const PieceVisitor& visit) {
+  for_each_owned(engine, model_tensors(engine),
+                 [&](const CheckpointTensor& t, const SavedPart& part, const OwnedPart& owned) {
+                   const std::vector<float> values = engine.context().to_host(owned.values);
+                   for_each_run(
+                       part, owned.first, std::span(values),
+                       [&](std::uint64_t first, std::span<const float> run) { visit(t.name, first, run); });
+                 });
 }
 
 void load_model(Engine& engine, const TensorSource& source) {

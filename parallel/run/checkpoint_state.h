@@ -1,8 +1,11 @@
 // The engine's part of a checkpoint: parameters and optimizer state by full name, independent of the layout.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +33,15 @@ inline const std::map<std::string, std::string> kFileMetadata = {{"format", "tri
 /// its pieces of the state. Existing files are replaced; CheckpointStore makes a save atomic. Returns the
 /// files on rank 0. Collective. Throws Error on every rank, naming the file, if a rank cannot write.
 std::vector<CheckpointFile> save_state(const Engine& engine, const std::filesystem::path& folder);
+
+/// Elements [first, first + values.size()) of the flat fp32 tensor `name`.
+using PieceVisitor =
+    std::function<void(const std::string& name, std::uint64_t first, std::span<const float> values)>;
+
+/// Calls `visit` with this rank's pieces of the parameters and running statistics, copied to host memory. The
+/// pieces of all ranks cover the model; ranks that hold the same values visit them, too. Not while a step
+/// runs.
+void visit_model(const Engine& engine, const PieceVisitor& visit);
 
 /// Loads parameters and running statistics on every rank, from a source with this model's names and shapes.
 /// Throws Error(kInvalidInput) naming the file and the first wrong tensor, before anything is changed. A

@@ -120,6 +120,7 @@ Engine::Engine(std::shared_ptr<const BlockList> blocks, std::shared_ptr<Communic
                         .working_dtype = options.precision.compute_dtype(),
                         .seed = options.seed,
                         .ema = options.ema,
+                        .ema_tau = options.ema_tau,
                         .holdings = holdings_of_stage(layout_, stages_, groups_.coord()[Axis::kPipeline]),
                         .memory_limit = options.memory_limit});
   gradients_ = std::make_unique<GradAccumulator>(

@@ -59,6 +59,7 @@ struct EngineOptions {
   OptimizerFactory own_optimizer;  // in place of `optimizer`; empty: `optimizer`
   ParameterRules rules;    // frozen parameters, and factors of learning rate and weight decay, by name
   float ema = 0.0f;        // decay of averages of the parameters; 0: none. See [Note: averages]
+  double ema_tau = 0.0;    // updates over which the decay grows; 0: constant
   float grad_clip = 0.0f;  // largest global gradient norm; 0: no clipping
   Reduction reduction = Reduction::kCanonical;
   Layout layout;

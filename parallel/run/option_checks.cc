@@ -12,6 +12,7 @@ namespace {
 void check_update(const EngineOptions& options) {
   TRIREME_CHECK(options.ema >= 0 && options.ema < 1, "EngineOptions::ema must be in [0, 1), got {}",
                 options.ema);
+  TRIREME_CHECK(options.ema_tau >= 0, "EngineOptions::ema_tau must not be negative, got {}", options.ema_tau);
   TRIREME_CHECK(options.layout.zero <= largest_zero(options),
                 "the optimizer updates whole matrices, but with Layout::zero = {} a rank has only a piece of "
                 "each: set it to 0",

@@ -116,6 +116,12 @@ std::int64_t HfConfig::count(const std::string& key, std::int64_t otherwise) con
   return static_cast<std::int64_t>(value);
 }
 
+std::int64_t HfConfig::natural(const std::string& key) const {
+  const auto found = find(key);
+  const bool is_zero = !has(key) || (found->is_number_unsigned() && found->get<std::uint64_t>() == 0);
+  return is_zero ? 0 : count(key);
+}
+
 const nlohmann::json& HfConfig::entries(const std::string& key) const {
   const auto found = find(key);
   TRIREME_CHECK(found != values_.end() && found->is_object() && !found->empty(),

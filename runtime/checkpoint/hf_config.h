@@ -41,6 +41,8 @@ class HfConfig {
   /// An integer in [1, 2^31); `otherwise` (0: none) if the key is missing or null. These functions throw
   /// Error(kInvalidInput).
   std::int64_t count(const std::string& key, std::int64_t otherwise = 0) const;
+  /// An integer in [0, 2^31); 0 if the key is missing or null.
+  std::int64_t natural(const std::string& key) const;
   /// The object at `key`, with at least one entry.
   const nlohmann::json& entries(const std::string& key) const;
   /// A list of integers as in count().

@@ -28,9 +28,7 @@ std::vector<double> read_all(const SafetensorsTensor& tensor, double factor) {
 }  // namespace
 
 MergedModel::MergedModel(const SafetensorsReader& file, const SavedAdapters& adapters)
-    : file_(file),
-      rank_(static_cast<std::uint64_t>(adapters.rank)),
-      scale_(adapters.layers.empty() ? 0.0 : adapters.alpha / static_cast<double>(adapters.rank)) {
+    : file_(file), rank_(static_cast<std::uint64_t>(adapters.rank)), scale_(adapters.scale) {
   for (const SavedAdapter& layer : adapters.layers) {
     const std::vector<std::int64_t>& shape = file.tensor(layer.weight).shape;
     TRIREME_CHECK(shape.size() == 2, "{}: tensor '{}' of [{}] has an adapter, and is no matrix",

@@ -16,10 +16,12 @@ struct SavedAdapter {
   std::string weight, a, b;
 };
 
-/// In each of `layers`, W is read as W + (alpha / rank) B A.
+/// In each of `layers`, W is read as W + scale B A.
 struct SavedAdapters {
   std::int64_t rank = 0;
   double alpha = 0.0;
+  bool rank_stabilized = false;      // of rsLoRA
+  double scale = 0.0;                // alpha / rank, or alpha / sqrt(rank)
   std::vector<SavedAdapter> layers;  // empty: no adapters
 };
 

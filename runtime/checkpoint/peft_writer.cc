@@ -130,7 +130,7 @@ nlohmann::ordered_json config_of(const PeftModel& model, const Contents& content
                                 {"modules_to_save", json_or_null(contents.whole)},
                                 {"fan_in_fan_out", contents.transposed},
                                 {"bias", "none"},
-                                {"use_rslora", false},
+                                {"use_rslora", model.adapters.rank_stabilized},
                                 {"init_lora_weights", true},
                                 {"inference_mode", true}};
   if (is_integer) config["lora_alpha"] = static_cast<std::int64_t>(alpha);

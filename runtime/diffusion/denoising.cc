@@ -20,7 +20,7 @@ std::vector<std::int64_t> timesteps_of(const DenoisingOptions& options) {
       const double place = static_cast<double>((i + 1) * (kTimesteps - 1)) / static_cast<double>(steps);
       timesteps.push_back(static_cast<std::int64_t>(std::nearbyint(place)));
     } else {
-      timesteps.push_back(i * (kTimesteps / steps));
+      timesteps.push_back(i * (kTimesteps / steps) + options.steps_offset);
     }
   }
   return timesteps;
@@ -43,13 +43,17 @@ Denoising::Denoising(const NoiseSchedule& schedule, const DenoisingOptions& opti
   TRIREME_CHECK(options.num_steps >= 1 && options.num_steps <= kTimesteps,
                 "a sampler takes 1 to {} steps, not {}", kTimesteps, options.num_steps);
   timesteps_ = timesteps_of(options);
+  TRIREME_CHECK(options.steps_offset >= 0 && timesteps_.front() < kTimesteps,
+                "{} steps with steps_offset = {} begin at timestep {} of {}: take fewer steps",
+                options.num_steps, options.steps_offset, timesteps_.front(), kTimesteps);
 }
 
 double Denoising::next_alpha_product(std::size_t index) const {
   if (options_.method == DenoisingMethod::kDdim) {
     // As in diffusers, whose next timestep is a number of timesteps away.
     const std::int64_t next = timesteps_[index] - kTimesteps / options_.num_steps;
-    return next >= 0 ? schedule_.alpha_product(next) : 1.0;
+    if (next < 0) return options_.set_alpha_to_one ? 1.0 : schedule_.alpha_product(0);
+    return schedule_.alpha_product(next);
   }
   return index + 1 < timesteps_.size() ? schedule_.alpha_product(timesteps_[index + 1]) : 1.0;
 }

@@ -1,7 +1,7 @@
 // Samplers: they turn noise into samples with the predictions of a denoising network, step by step.
 //
-// Trajectories and timesteps are those of diffusers' schedulers with the same names and their default
-// settings: DDPMScheduler and DDIMScheduler ("leading" timesteps), DPMSolverMultistepScheduler ("linspace").
+// Trajectories and timesteps are those of diffusers' schedulers with the same names: DDPMScheduler and
+// DDIMScheduler ("leading" timesteps), DPMSolverMultistepScheduler ("linspace").
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,17 @@ struct DenoisingOptions {
   DenoisingMethod method = DenoisingMethod::kDdim;
   std::int64_t num_steps = 50;
   DiffusionTarget prediction = DiffusionTarget::kNoise;
-  bool clips = true;  // estimates of x_0 to [-1, 1], for pictures; not in kDpmSolver
+  bool clips = true;              // estimates of x_0 to [-1, 1], for pictures; not in kDpmSolver
+  std::int64_t steps_offset = 0;  // added to the timesteps; not in kDpmSolver
+  // kDdim: the last step removes all noise. Else it leaves the noise of timestep 0 (Stable Diffusion).
+  bool set_alpha_to_one = true;
 };
 
 /// One trajectory. Values are those of one or several samples of any shape.
 class Denoising {
  public:
-  /// Throws Error(kInvalidInput) unless 1 <= num_steps <= NoiseSchedule::kNumTimesteps.
+  /// Throws Error(kInvalidInput) unless 1 <= num_steps <= NoiseSchedule::kNumTimesteps, and for a
+  /// steps_offset with which the first timestep is beyond the last of the schedule.
   Denoising(const NoiseSchedule& schedule, const DenoisingOptions& options);
 
   /// Of each step, falling.

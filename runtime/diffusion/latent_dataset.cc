@@ -67,11 +67,11 @@ void LatentDataset::add_shard(const fs::path& path) {
                   conditions);
   }
   if (shapes_.classes > 0) {
-    TRIREME_CHECK(
-        shard.has("classes"),
-        "{}: there is no tensor `classes`, and the model has model.classes = {}: write them, or take "
-        "a model without classes",
-        path.string(), shapes_.classes);
+    TRIREME_CHECK(shard.has("classes"),
+                  "{}: there is no tensor `classes`, and the network reads one of {} classes with a sample: "
+                  "write them, "
+                  "or take a network without classes",
+                  path.string(), shapes_.classes);
     const SafetensorsTensor& classes = shard.tensor("classes");
     TRIREME_CHECK(classes.dtype == "I32" && classes.shape == std::vector<std::int64_t>{count},
                   "{}: `classes` is {} [{}]; it must be I32 [{}]", path.string(), classes.dtype,

@@ -20,17 +20,28 @@ NoisedSamples::NoisedSamples(Options options) : options_(std::move(options)), sc
   TRIREME_CHECK(options_.samples != nullptr, "there are no samples to add noise to");
   TRIREME_CHECK(options_.class_dropout >= 0 && options_.class_dropout < 1,
                 "class_dropout is a probability below 1, not {}", options_.class_dropout);
+  const std::int64_t all = num_samples();
+  num_evaluated_ = options_.num_evaluated > 0 ? std::min(options_.num_evaluated, all) : all;
 }
 
-NoisedSamples::Draw NoisedSamples::draw(std::int64_t sample, bool training) const {
-  const NoiseKey key{.stream = training ? NoiseStream::kTrainDraws : NoiseStream::kEvalDraws,
-                     .seed = training ? options_.seed : 0,
-                     .index = static_cast<std::uint64_t>(sample)};
+NoisedSamples::Draw NoisedSamples::draw_train(std::int64_t sample) const {
+  const NoiseKey key{
+      .stream = NoiseStream::kTrainDraws, .seed = options_.seed, .index = static_cast<std::uint64_t>(sample)};
   const Philox4 words = key.words(0);
-  constexpr std::int64_t kSteps = NoiseSchedule::kNumTimesteps;
-  if (!training) return {.timestep = below(kSteps, words[0])};
-  return {.timestep = below(kSteps, words[0]),
+  return {.timestep = below(NoiseSchedule::kNumTimesteps, words[0]),
           .drops_condition = static_cast<double>(words[1]) < options_.class_dropout * 4294967296.0};
+}
+
+std::int64_t NoisedSamples::eval_timestep(std::int64_t sample) const {
+  // Sample i of SpreadSamples is floor(i * all / num_evaluated_); this is the inverse, rounded up.
+  const std::int64_t all = num_samples(), place = (sample * num_evaluated_ + all - 1) / all;
+  const auto draw = [](std::int64_t index, std::uint32_t group) {
+    return NoiseKey{.stream = NoiseStream::kEvalDraws, .index = static_cast<std::uint64_t>(index)}.words(
+        group)[0];
+  };
+  constexpr std::int64_t kBandSteps = NoiseSchedule::kNumTimesteps / kNumBands;
+  const std::int64_t first_band = below(kNumBands, draw(place / kNumBands, 1));
+  return (first_band + place) % kNumBands * kBandSteps + below(kBandSteps, draw(place, 0));
 }
 
 void NoisedSamples::drop_condition(HostBatch& batch, std::size_t row) const {
@@ -56,7 +67,7 @@ HostBatch NoisedSamples::add_noise(HostBatch batch, std::int64_t first, bool tra
   std::vector<float> noise(elems);
   for (std::size_t row = 0; row < count; ++row) {
     const std::int64_t sample = first + static_cast<std::int64_t>(row);
-    const Draw drawn = draw(sample, training);
+    const Draw drawn = training ? draw_train(sample) : Draw{.timestep = eval_timestep(sample)};
     const auto signal = static_cast<float>(schedule_.signal(drawn.timestep)),
                spread = static_cast<float>(schedule_.noise(drawn.timestep));
     fill_normal({.stream = training ? NoiseStream::kTrainNoise : NoiseStream::kEvalNoise,

@@ -14,8 +14,9 @@ namespace trireme {
 /// x_t, timesteps [B], number_targets and target_weights [B]; see [Note: diffusion].
 ///
 /// In training, timestep, noise and dropout are functions of the seed and the sample's index in training
-/// order. In file order timestep and noise are functions of the sample's index alone, and the weight is 1. A
-/// sample with a negative label was left out and has weight 0.
+/// order. In file order timestep and noise are functions of the sample's index alone, and the weight is 1.
+/// Of ten consecutive samples of an evaluation, each has a timestep of another band. A sample with a negative
+/// label was left out and has weight 0.
 class NoisedSamples final : public Dataset {
  public:
   static constexpr std::int64_t kNumBands = 10;
@@ -35,6 +36,7 @@ class NoisedSamples final : public Dataset {
     double class_dropout = 0;           // probability, in training, of no class and the null condition
     std::vector<float> null_condition;  // [L * D]; empty: zeros
     std::uint64_t seed = 0;
+    std::int64_t num_evaluated = 0;  // samples of an evaluation, evenly spaced (SpreadSamples); 0: all
   };
   /// Throws Error(kInvalidInput) without samples, or if class_dropout is not in [0, 1).
   explicit NoisedSamples(Options options);
@@ -51,12 +53,14 @@ class NoisedSamples final : public Dataset {
     std::int64_t timestep = 0;
     bool drops_condition = false;
   };
-  Draw draw(std::int64_t sample, bool training) const;
+  Draw draw_train(std::int64_t sample) const;
+  std::int64_t eval_timestep(std::int64_t sample) const;
   HostBatch add_noise(HostBatch batch, std::int64_t first, bool training) const;
   void drop_condition(HostBatch& batch, std::size_t row) const;
 
   Options options_;
   NoiseSchedule schedule_;
+  std::int64_t num_evaluated_ = 0;
 };
 
 }  // namespace trireme

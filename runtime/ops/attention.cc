@@ -36,7 +36,8 @@ struct Core {
                              .dropout_p = options.dropout_p,
                              .rng = rng,
                              .first_sample = first_sample,
-                             .key_bounds = options.key_bounds});
+                             .key_bounds = options.key_bounds,
+                             .window = options.window});
     return dqkv;
   }
 };
@@ -104,7 +105,8 @@ bool attend_to_cached(Context& ctx, const Tensor& qkv, const Tensor& out, const 
                            .num_heads = options.num_heads,
                            .num_kv_heads = options.num_kv_heads,
                            .scale = scale,
-                           .math = ctx.precision.math_of(OpKind::kAttention)};
+                           .math = ctx.precision.math_of(OpKind::kAttention),
+                           .window = options.window};
   const bool is_first = args.first == 0 && tokens > 1;
   if (!is_first) args.out = out;
   ctx.run(args);
@@ -120,6 +122,8 @@ Tensor checked_qkv(Context& ctx, const Tensor& qkv, const AttentionOptions& opti
   TRIREME_CHECK(qkv.shape().rank() == 3 && qkv.shape().dim(2) % (options.num_heads + 2 * kv_heads) == 0,
                 "attention: qkv {} is not [B, T, (num_heads + 2 num_kv_heads) head_dim] with {} and {} heads",
                 qkv.shape().to_string(), options.num_heads, kv_heads);
+  TRIREME_CHECK(options.window >= 0 && (options.window == 0 || options.causal),
+                "attention: a window of {} needs a causal mask and must not be negative", options.window);
   const Tensor& bounds = options.key_bounds;
   TRIREME_CHECK(!bounds.defined() || (ctx.cache == nullptr && bounds.dtype() == DType::kInt32 &&
                                       bounds.shape() == Shape({qkv.shape().dim(0), qkv.shape().dim(1), 2})),
@@ -132,7 +136,8 @@ Tensor checked_qkv(Context& ctx, const Tensor& qkv, const AttentionOptions& opti
 bool run_core(Context& ctx, const Tensor& qkv, const AttentionOptions& options, Core& core) {
   core.options = options;
   if (!ctx.training) core.options.dropout_p = 0.0f;
-  core.scale = 1.0f / std::sqrt(static_cast<float>(heads_of(qkv, options).dim));
+  core.scale =
+      options.scale > 0 ? options.scale : 1.0f / std::sqrt(static_cast<float>(heads_of(qkv, options).dim));
   core.math = ctx.precision.math_of(OpKind::kAttention);
   core.first_sample = ctx.first_sample;
   if (ctx.cache != nullptr && !attend_to_cached(ctx, qkv, core.out, options, core.scale)) return false;
@@ -149,7 +154,8 @@ bool run_core(Context& ctx, const Tensor& qkv, const AttentionOptions& options, 
                            .dropout_p = core.options.dropout_p,
                            .rng = core.rng,
                            .first_sample = core.first_sample,
-                           .key_bounds = options.key_bounds});
+                           .key_bounds = options.key_bounds,
+                           .window = options.window});
   return true;
 }
 

@@ -20,13 +20,15 @@ struct AttentionOptions {
   int num_heads = 1;
   int num_kv_heads = 0;  // heads of keys and values (grouped queries, Ainslie et al. 2023); 0: num_heads
   bool causal = true;
-  float dropout_p = 0.0f;  // on the probabilities, while ctx.training
-  Tensor key_bounds;       // [B, T, 2] int32, or undefined: see [Note: documents of a row] in backend_ops.h
+  float dropout_p = 0.0f;   // on the probabilities, while ctx.training
+  Tensor key_bounds;        // [B, T, 2] int32, or undefined: see [Note: documents of a row] in backend_ops.h
+  std::int64_t window = 0;  // 0: none; needs `causal`. See [Note: sliding window] in backend_ops.h
+  float scale = 0.0f;       // of the scores; 0: 1 / sqrt(head_dim)
 };
 
 /// Input [B, T, (num_heads + 2 num_kv_heads) head_dim], packed [q | k | v] -> [B, T, num_heads head_dim];
-/// scale 1 / sqrt(head_dim). Head h of q uses head h num_kv_heads / num_heads of k and v. Backward saves the
-/// input, the output and one float per query and head.
+/// scale 1 / sqrt(head_dim) by default. Head h of q uses head h num_kv_heads / num_heads of k and v. Backward
+/// saves the input, the output and one float per query and head.
 Tensor attention(Context& ctx, const Tensor& input, const AttentionOptions& options);
 
 /// Computes packed [q | k | v] from the input of a block's attention. Repeatable: it draws no random numbers.

@@ -10,13 +10,13 @@ namespace {
 /// The heads of q or of k, contiguous.
 struct Heads {
   Tensor x;     // [B, T, heads head_dim]
-  Tensor rstd;  // [B T heads]
+  Tensor rstd;  // [B T heads], or [B T] of whole vectors
   ParamRef gamma;
 };
 
-/// Each head as a row.
-Tensor head_rows(const Tensor& x, std::int64_t head_dim) {
-  return x.slice(0, {x.shape().num_elems() / head_dim, head_dim});
+/// Each norm's elements as a row.
+Tensor norm_rows(const Tensor& x, std::int64_t width) {
+  return x.slice(0, {x.shape().num_elems() / width, width});
 }
 
 /// Packed rows, split in three.
@@ -44,7 +44,7 @@ void join_heads(const Context& ctx, const Parts& parts, const Tensor& qkv) {
 
 struct HeadNormBackward {
   Heads q, k;
-  std::int64_t head_dim = 0;
+  float gamma_offset = 0.0f;
   ValueId x = kNoValue;
 
   std::string name() const { return "head_norm"; }
@@ -64,33 +64,34 @@ struct HeadNormBackward {
   void differentiate(Context& ctx, const Heads& heads, const Tensor& dy) const {
     const GradientTarget dgamma = ctx.parameters->gradient(heads.gamma);
     const auto [gamma, center] = centered_parameter(ctx, heads.gamma, heads.x.dtype());
-    const Tensor rows = head_rows(dy, head_dim);
+    const std::int64_t width = gamma.shape().num_elems();
+    const Tensor rows = norm_rows(dy, width);
     ctx.run(LayerNormBwdArgs{.dy = rows,
-                             .x = head_rows(heads.x, head_dim),
+                             .x = norm_rows(heads.x, width),
                              .gamma = gamma,
                              .rstd = heads.rstd,
                              .dx = rows,
                              .dgamma = dgamma.view(),
                              .dgamma_mode = dgamma.mode,
                              .dbeta_mode = GradientMode::kIgnore,
-                             .gamma_center = center});
+                             .gamma_center = center + gamma_offset});
   }
 };
 
-/// The normed heads of `heads`, whose rstd it sets.
-Tensor normed(Context& ctx, Heads& heads, std::int64_t head_dim, float epsilon) {
+/// The normed heads of `heads`, whose rstd it sets. A norm has `width` elements.
+Tensor normed(Context& ctx, Heads& heads, std::int64_t width, const HeadNormOptions& options) {
   const auto [gamma, center] = centered_parameter(ctx, heads.gamma, heads.x.dtype());
-  TRIREME_CHECK(gamma.shape() == Shape{head_dim}, "head_norm: heads of {} do not fit gamma {}", head_dim,
+  TRIREME_CHECK(gamma.shape() == Shape{width}, "head_norm: norms of {} do not fit gamma {}", width,
                 gamma.shape().to_string());
-  const Tensor rows = head_rows(heads.x, head_dim);
+  const Tensor rows = norm_rows(heads.x, width);
   const Tensor y = ctx.empty(heads.x.shape(), heads.x.dtype());
   heads.rstd = ctx.empty({rows.shape().num_rows()});
   ctx.run(LayerNormFwdArgs{.x = rows,
                            .gamma = gamma,
-                           .y = head_rows(y, head_dim),
+                           .y = norm_rows(y, width),
                            .rstd = heads.rstd,
-                           .epsilon = epsilon,
-                           .gamma_center = center});
+                           .epsilon = options.epsilon,
+                           .gamma_center = center + options.gamma_offset});
   return y;
 }
 
@@ -109,10 +110,11 @@ Tensor head_norm(Context& ctx, const Tensor& input, ParamRef q_gamma, ParamRef k
   const Parts parts = split_heads(ctx, x, heads * head_dim, kv_heads * head_dim);
   Heads q{.x = parts.q, .rstd = {}, .gamma = q_gamma}, k{.x = parts.k, .rstd = {}, .gamma = k_gamma};
   const Tensor y = ctx.empty(x.shape(), x.dtype());
-  join_heads(ctx,
-             {normed(ctx, q, head_dim, options.epsilon), normed(ctx, k, head_dim, options.epsilon), parts.v},
+  const auto width = [&](std::int64_t count) { return options.whole ? count * head_dim : head_dim; };
+  join_heads(ctx, {normed(ctx, q, width(heads), options), normed(ctx, k, width(kv_heads), options), parts.v},
              y);
-  return recorded(ctx, y, HeadNormBackward{.q = q, .k = k, .head_dim = head_dim, .x = x.id()});
+  return recorded(ctx, y,
+                  HeadNormBackward{.q = q, .k = k, .gamma_offset = options.gamma_offset, .x = x.id()});
 }
 
 }  // namespace trireme::ops

@@ -22,6 +22,7 @@ struct NormBackward {
   Tensor x, mean, rstd;  // RMS norm has no mean and no beta
   ParamRef gamma, beta;
   int row_groups = 1;
+  float gamma_offset = 0.0f;
 
   std::string name() const { return op; }
   std::vector<Tensor> saved() const {
@@ -46,7 +47,7 @@ struct NormBackward {
                           .dbeta = dbeta.view(),
                           .dgamma_mode = dgamma.mode,
                           .dbeta_mode = dbeta.mode,
-                          .gamma_center = center};
+                          .gamma_center = center + gamma_offset};
     if (mean.defined()) args.mean = mean;
     if (existing.defined()) args.dx_add = existing.rows();
     const bool wanted = dgamma.mode != GradientMode::kIgnore || dbeta.mode != GradientMode::kIgnore;
@@ -99,9 +100,17 @@ Tensor normalized(Context& ctx, const char* op, OpKind kind, const Tensor& input
   TRIREME_CHECK(x.shape().rank() >= 1 && g.shape() == Shape{x.shape().dim(-1)},
                 "{}: input {} does not fit gamma {}", op, x.shape().to_string(), g.shape().to_string());
   const Tensor y = ctx.empty(x.shape(), x.dtype());
-  LayerNormFwdArgs args{
-      .x = x.rows(), .gamma = g, .y = y.rows(), .epsilon = options.epsilon, .gamma_center = center};
-  NormBackward backward{.op = op, .x = x, .gamma = gamma, .beta = beta, .row_groups = options.row_groups};
+  LayerNormFwdArgs args{.x = x.rows(),
+                        .gamma = g,
+                        .y = y.rows(),
+                        .epsilon = options.epsilon,
+                        .gamma_center = center + options.gamma_offset};
+  NormBackward backward{.op = op,
+                        .x = x,
+                        .gamma = gamma,
+                        .beta = beta,
+                        .row_groups = options.row_groups,
+                        .gamma_offset = options.gamma_offset};
   Tensor b;  // lives until the kernel has run
   if (beta.defined()) {
     b = parameter(ctx, beta, x.dtype());

@@ -11,6 +11,7 @@ struct NormOptions {
   /// residual stream [B, T, C] of a model in that number of chunks, or this rank's shard of it: see [Note:
   /// row groups].
   int row_groups = 1;
+  float gamma_offset = 0.0f;  // added to gamma, in fp32: 1 for models that store gains as differences from 1
 };
 
 /// Input [..., C], gamma [C], beta [C] -> [..., C]. Statistics in fp32, biased variance.

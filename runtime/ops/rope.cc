@@ -12,13 +12,38 @@ namespace {
 
 constexpr double kTwoPi = 6.283185307179586;
 
-double scaled(double frequency, const RopeScaling& scaling) {
+/// The frequencies of all pairs before a scaling.
+struct Pairs {
+  std::int64_t head_dim;
+  double theta;
+
+  double frequency(int pair) const { return std::pow(theta, -2.0 * pair / static_cast<double>(head_dim)); }
+  /// The index, not rounded, of the pair that turns `turns` times in `context` positions.
+  double index(double turns, std::int64_t context) const {
+    return static_cast<double>(head_dim) * std::log(static_cast<double>(context) / (turns * kTwoPi)) /
+           (2.0 * std::log(theta));
+  }
+};
+
+/// The share of its speed that a pair keeps: 0 at the low bound, 1 at the high bound.
+double kept_share(const Pairs& pairs, int pair, const RopeScaling& scaling) {
+  if (scaling.kind == RopeScaling::Kind::kLinear) return 0.0;
+  if (scaling.kind == RopeScaling::Kind::kLlama3) {
+    const double turns = static_cast<double>(scaling.original_context) * pairs.frequency(pair) / kTwoPi;
+    return (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
+  }
+  const auto last = static_cast<double>(pairs.head_dim - 1);
+  const double low =
+      std::max(0.0, std::floor(pairs.index(scaling.high_freq_factor, scaling.original_context)));
+  double high = std::min(last, std::ceil(pairs.index(scaling.low_freq_factor, scaling.original_context)));
+  if (low == high) high += 0.001;  // as in the authors' program
+  return 1.0 - (pair - low) / (high - low);
+}
+
+double scaled(const Pairs& pairs, int pair, const RopeScaling& scaling) {
+  const double frequency = pairs.frequency(pair);
   if (scaling.factor == 1.0) return frequency;
-  // Rotations of the pair over the original context. `share` is 0 at the low bound, 1 at the high bound.
-  const double turns = static_cast<double>(scaling.original_context) * frequency / kTwoPi;
-  const double share =
-      (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor);
-  const double kept = std::min(1.0, std::max(0.0, share));
+  const double kept = std::min(1.0, std::max(0.0, kept_share(pairs, pair, scaling)));
   return (1.0 - kept) * frequency / scaling.factor + kept * frequency;
 }
 
@@ -53,10 +78,14 @@ RopeFrequencies rope_frequencies(std::int64_t head_dim, double theta, const Rope
                 theta, scaling.factor, scaling.high_freq_factor, scaling.low_freq_factor);
   RopeFrequencies rope{.num_pairs = static_cast<int>(head_dim / 2)};
   for (int i = 0; i < rope.num_pairs; ++i) {
-    const double exponent = -2.0 * i / static_cast<double>(head_dim);
-    rope.frequencies[i] = scaled(std::pow(theta, exponent), scaling);
+    rope.frequencies[i] = scaled({.head_dim = head_dim, .theta = theta}, i, scaling);
   }
   return rope;
+}
+
+double rope_attention_factor(const RopeScaling& scaling) {
+  if (scaling.attention_factor > 0) return scaling.attention_factor;
+  return scaling.kind == RopeScaling::Kind::kYarn ? 0.1 * std::log(scaling.factor) + 1.0 : 1.0;
 }
 
 Tensor rope(Context& ctx, const Tensor& input, const RopeOptions& options) {

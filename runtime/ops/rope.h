@@ -6,14 +6,26 @@
 
 namespace trireme::ops {
 
-/// Llama 3.1's context extension. Pairs that turn less than once in original_context / low_freq_factor
-/// positions turn `factor` times slower. Pairs that turn more than once in original_context /
-/// high_freq_factor positions keep their speed. Between the two bounds the speed is interpolated.
+/// Context extension by slower rotation.
 struct RopeScaling {
-  double factor = 1.0;  // 1: no scaling
-  double low_freq_factor = 1.0, high_freq_factor = 4.0;
+  /// kLinear (Chen et al. 2023): every pair turns `factor` times slower. The other kinds slow pairs that turn
+  /// less than low_freq_factor times in original_context positions by the whole factor, and pairs that turn
+  /// more than high_freq_factor times not at all. Between the two bounds, kLlama3 (Llama 3.1) interpolates
+  /// the speed over the number of turns, and kYarn (Peng et al. 2023) over the index of the pair, whose
+  /// bounds are rounded outwards.
+  enum class Kind : std::uint8_t { kLlama3, kLinear, kYarn };
+  Kind kind = Kind::kLlama3;
+  double factor = 1.0;                                   // 1: no scaling
+  double low_freq_factor = 1.0, high_freq_factor = 4.0;  // kYarn: usually 1 and 32
   std::int64_t original_context = 8192;
+  double attention_factor = 0.0;  // of queries and of keys; 0: rope_attention_factor() has the default
+
+  bool operator==(const RopeScaling&) const = default;
 };
+
+/// The factor of queries and of keys after rotation: scaling.attention_factor, or its default. The default is
+/// 0.1 ln(factor) + 1 for kYarn, and 1 for other kinds.
+double rope_attention_factor(const RopeScaling& scaling);
 
 /// Pair i turns by theta^(-2 i / head_dim) radians per position, scaled. Throws Error(kInvalidInput) for an
 /// odd head_dim or one above 2 RopeFrequencies::kMaxPairs.

@@ -1,4 +1,7 @@
-"""Writes data sets for random jobs: token shards, documents, class folders of PNG files, CIFAR's and MNIST's files."""
+"""Writes data sets for random jobs: token shards, documents, class folders of PNG files, CIFAR's and MNIST's files,
+shards of latents."""
+import json
+import math
 import random
 import struct
 import zlib
@@ -79,7 +82,37 @@ def write_idx(folder, numbers, data):
             struct.pack(">II", 0x801, count) + bytes(numbers.randrange(10) for _ in range(count)))
 
 
-WRITERS = {"tokens": write_tokens, "documents": write_documents, "folders": write_class_folders, "cifar": write_cifar, "idx": write_idx}
+def write_latents(folder, numbers, data):
+    """Shards with all tensors; the dtype of numbers differs between shards."""
+    def array(dtype, shape):
+        elems = math.prod(shape)
+        if dtype == "I32":
+            return dtype, shape, struct.pack(f"<{elems}i", *(numbers.randrange(data["classes"]) for _ in range(elems)))
+        return dtype, shape, struct.pack(f"<{elems}{'f' if dtype == 'F32' else 'e'}", *(numbers.gauss(0, 1) for _ in range(elems)))
+    for split, count in (("train", data["train_samples"]), ("eval", data["eval_samples"])):
+        (folder / split).mkdir()
+        sizes = [len(range(shard, count, data["shards"])) for shard in range(data["shards"])]
+        for shard, size in enumerate(size for size in sizes if size > 0):
+            dtype = numbers.choice(["F32", "F16"])
+            tensors = {"latents": array(dtype, [size, *data["shape"]]), "classes": array("I32", [size])}
+            if data["condition"]:
+                tensors["condition"] = array(dtype, [size, *data["condition"]])
+                tensors["null_condition"] = array(dtype, data["condition"])
+            write_safetensors(folder / split / f"{shard}.safetensors", tensors)
+
+
+def write_safetensors(path, tensors):
+    """`tensors`: name -> (dtype, shape, bytes)."""
+    header, offset = {}, 0
+    for name, (dtype, shape, content) in tensors.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [offset, offset + len(content)]}
+        offset += len(content)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(content for _, _, content in tensors.values()))
+
+
+WRITERS = {"tokens": write_tokens, "documents": write_documents, "folders": write_class_folders, "cifar": write_cifar,
+           "idx": write_idx, "latents": write_latents}
 
 
 def paths(folder, data):
@@ -88,7 +121,7 @@ def paths(folder, data):
         return "", "synthetic too"
     if data["form"] == "documents" or (data["form"] == "tokens" and data["shards"] == 1):
         return str(folder / "train.bin"), str(folder / "eval.bin")
-    if data["form"] in ("tokens", "folders"):
+    if data["form"] in ("tokens", "folders", "latents"):
         return str(folder / "train"), str(folder / "eval")
     return str(folder), str(folder)
 

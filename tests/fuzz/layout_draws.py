@@ -134,6 +134,37 @@ def draw_image_transformer(numbers):
     return model, data, section
 
 
+def draw_unet(numbers):
+    resnet, data, section = draw_resnet(numbers)
+    for key in {"mixup", "mosaic"} & set(section):
+        del section[key]
+    levels, groups = numbers.randint(1, 3), numbers.choice([1, 2, 4])
+    model = {"name": "unet", "layers": numbers.randint(1, 2), "norm_groups": groups,
+             "widths": [groups * numbers.randint(1, 4) for _ in range(levels - 1)],
+             "attention_levels": sorted(numbers.sample(range(levels), numbers.randint(1, levels))),
+             "style": numbers.choice(["ddpm", "latent"]), "dropout": often(numbers, {0.0: 3, 0.1: 4})}
+    model["widths"].insert(0, groups * numbers.randint(4 // groups, 6))
+    if numbers.random() < 0.5:
+        model["head_width"] = groups
+    section["image_size"] = 2 ** levels * numbers.randint(1, 2)
+    if numbers.random() < 0.4:
+        model.update(channels=numbers.randint(1, 4), projection=numbers.choice(["linear", "conv"]))
+        if numbers.random() < 0.6:
+            model.update(condition_width=numbers.randint(1, 9), seq_len=numbers.randint(1, 7))
+        data = {"form": "latents", "shape": [section["image_size"]] * 2 + [model["channels"]], "classes": data["classes"],
+                "condition": [model["seq_len"], model["condition_width"]] if "condition_width" in model else [],
+                "shards": numbers.randint(1, 3)}
+        section = {"kind": "latents", "image_size": section["image_size"]}
+    diffusion = {"schedule": numbers.choice(["linear", "scaled_linear", "cosine"]),
+                 "prediction": numbers.choice(["epsilon", "v", "x0"]), "min_snr_gamma": numbers.choice([0.0, 5.0])}
+    has_classes = numbers.random() < 0.5
+    if (has_classes or "condition_width" in model) and numbers.random() < 0.6:
+        diffusion["class_dropout"] = 0.3
+    if has_classes:
+        model["classes"] = data["classes"] + ("class_dropout" in diffusion)
+    return model, data, section, diffusion
+
+
 def cut_into_chunks(numbers, model):
     """Tensor chunks of a transformer, whose widths are multiplied by their number, and heads by as many ranks."""
     chunks = often(numbers, {1: 5, 2: 3, 4: 2})
@@ -191,8 +222,10 @@ def draw_precision(numbers, model_name):
     of_images = {**of_gpt, "conv2d": ["fp32"], "relu": ["fp32"], "pool": ["fp32"]}
     of_lstm = {"lstm": ["fp32", "tf32"], "linear": ["fp32", "tf32"], "embedding": ["fp32"], "dropout": ["fp32"],
                "softmax_cross_entropy": ["fp32"]}
+    of_unet = {"conv2d": ["fp32"], "linear": ["fp32", "tf32"], "attention": ["fp32", "tf32"], "group_norm": ["fp32"],
+               "add": ["fp32"], "concat_channels": ["fp32"], "squared_error": ["fp32"]}
     known = {"gpt": of_gpt, "bert": of_gpt, "llama": of_llama, "lstm": of_lstm, "vit": of_images,
-             "cct": of_images}.get(model_name, of_resnet)
+             "cct": of_images, "unet": of_unet}.get(model_name, of_resnet)
     if numbers.random() < 0.5:
         section["ops"] = {op: numbers.choice(known[op])
                           for op in numbers.sample(sorted(known), numbers.randint(1, 3))}
@@ -203,14 +236,14 @@ def draw_frozen_parameters(numbers, job):
     """Low-rank adapters beside frozen weights, or some frozen parameters; most jobs have neither."""
     model = job["model"]
     choice = often(numbers, {"all trained": 6, "lora": 2, "freeze": 2})
-    if choice == "lora" and "layers" in model and "tensor_chunks" not in model:
+    if choice == "lora" and "layers" in model and "tensor_chunks" not in model and model["name"] != "unet":
         targets = numbers.choice([["*"], ["attention.*"], ["mlp.*"]])
         if model["name"] == "lstm":
             targets = numbers.choice([["*"], ["weight_ih_l0"]])
         job["train.lora"] = {"targets": targets, "rank": 1, "alpha": numbers.choice([1.0, 4.0])}
     elif choice == "freeze":
         patterns = {"gpt": ["embedding*", "*bias", "blocks.0.*"], "bert": ["embedding*", "*bias", "blocks.0.*"],
-                    "llama": ["embedding*", "blocks.0.*"],
+                    "llama": ["embedding*", "blocks.0.*"], "unet": ["conv_in*", "*bias", "mid_block*"],
                     "lstm": ["encoder*", "*bias*", "rnn.*_l0"]}.get(model["name"], ["*bias"])
         job["train"]["freeze"] = numbers.sample(patterns, numbers.randint(1, min(2, len(patterns))))
 
@@ -237,6 +270,13 @@ def draw_ranks(numbers, num_blocks, micro_batches, tensor):
     weights = [(1.0 if stages * data * tensor <= 4 else 0.15) * (1.0 if micro_batches % data == 0 else 0.3)
                for stages, data in pairs]
     return numbers.choices(pairs, weights)[0]
+
+
+def count_blocks(model):
+    if model["name"] == "unet":
+        levels = len(model["widths"])
+        return 4 + levels * (2 * model["layers"] + 1) + 2 * (levels - 1)
+    return model["layers"] + 2 if "layers" in model else RESNET20_BLOCKS
 
 
 def draw_layout(numbers, job, num_blocks):
@@ -326,8 +366,8 @@ def draw(seed, number):
     family = numbers.random()
     has_tokens = family < 0.70
     draw_model = (draw_lstm if family < 0.10 else draw_gpt if family < 0.34 else draw_llama if family < 0.50 else draw_bert if has_tokens
-                  else draw_resnet if family < 0.84 else draw_image_transformer)
-    model, data, data_section = draw_model(numbers)
+                  else draw_resnet if family < 0.80 else draw_image_transformer if family < 0.92 else draw_unet)
+    model, data, data_section, *diffusion = draw_model(numbers)
     if "heads" in model:
         cut_into_chunks(numbers, model)
     train = draw_train(numbers)
@@ -347,8 +387,10 @@ def draw(seed, number):
            "parallel": {"threads": 1},
            "checkpoint": {"every": draw_checkpoint_every(numbers, train["steps"]), "keep": 0},
            "log": {"state_hash_every": 1}}
+    if diffusion:
+        job["diffusion"] = diffusion[0]
     draw_frozen_parameters(numbers, job)
-    num_blocks = model["layers"] + 2 if "layers" in model else RESNET20_BLOCKS
+    num_blocks = count_blocks(model)
     return Draw(number, job, data, [draw_run(numbers, job, num_blocks) for _ in range(numbers.randint(2, 3))])
 
 

@@ -17,7 +17,7 @@ from layout_draws import MAX_THREADS, to_toml, toml_value  # noqa: E402
 
 # Fields of a step or an evaluation that must be the same on every layout.
 STEP_KEYS = ("step", "loss", "lr", "grad_norm", "loss_scale", "skipped", "state_hash")
-EVAL_KEYS = ("step", "eval_loss", "eval_top1", "eval_top5")
+EVAL_KEYS = ("step", "eval_loss", "eval_top1", "eval_top5", "eval_noise_bands")
 SUMMARY_KEYS = ("status", "steps", "parameters", "loss", "eval_loss", "eval_top1", "eval_top5", "state_hash")
 BAD_INPUT = 2  # the exit code of a refusal before step 1
 

@@ -44,7 +44,7 @@ LlamaConfig tiny_qwen2() {
 
 LlamaConfig tiny_qwen3() {
   LlamaConfig config = kLlama;
-  config.head_width = 10, config.qk_norm = true, config.tied = false;
+  config.head_width = 10, config.qk_norm = QkNorm::kHead, config.tied = false;
   return config;
 }
 
@@ -423,7 +423,7 @@ TEST(Qwen3Hf, TheShapeComesBack) {
   const HfModel model = llama_to_hf(tiny_qwen3());
   EXPECT_EQ(model.config.at("model_type"), "qwen3");
   const LlamaConfig qwen = llama_from_hf(config_with(folder, model, nlohmann::json::object()));
-  EXPECT_TRUE(qwen.qk_norm);
+  EXPECT_EQ(qwen.qk_norm, QkNorm::kHead);
   EXPECT_FALSE(qwen.qkv_bias);
   EXPECT_EQ(llama_to_hf(qwen).config, model.config);
   EXPECT_EQ(llama_from_hf(config_with(folder, model, {{"head_dim", nullptr}})).head_width, 128)

@@ -42,7 +42,7 @@ TEST(Llama, HasThePublishedNumberOfParametersOfOtherModels) {
                           .head_width = 128,
                           .ffn = 3072,
                           .vocab = 151936,
-                          .qk_norm = true,
+                          .qk_norm = QkNorm::kHead,
                           .tied = true};
   EXPECT_EQ(parameters(qwen3), 596049920) << "Qwen3 0.6B";
 }
@@ -67,7 +67,7 @@ TEST(Llama, RefusesWhatCannotBeBuilt) {
   refused([](LlamaConfig& c) { c.hidden = 12; });  // head width 3
   refused([](LlamaConfig& c) { c.head_width = 5; });
   refused([](LlamaConfig& c) { c.head_width = -6; });
-  refused([](LlamaConfig& c) { c.qk_norm = true, c.tensor_chunks = 2; });
+  refused([](LlamaConfig& c) { c.qk_norm = QkNorm::kHead, c.tensor_chunks = 2; });
   refused([](LlamaConfig& c) { c.ffn = 0; });
   refused([](LlamaConfig& c) { c.layers = 2000000000; });
   refused([](LlamaConfig& c) { c.rope_theta = 0; });

@@ -93,6 +93,10 @@ TEST(Unet, RefusesShapesThatCannotBeBuilt) {
   refused([](UnetConfig& c) { c.layers = 0; });
   refused([](UnetConfig& c) { c.channels = 0; });
   refused([](UnetConfig& c) { c.norm_groups = 0; });
+  refused([](UnetConfig& c) {  // too narrow for sines and cosines
+    c.norm_groups = 2;
+    c.widths[0] = 2;
+  });
   refused([](UnetConfig& c) { c.condition_width = -1; });
 }
 

@@ -1,7 +1,8 @@
 // Samplers step by step over a toy network, for denoising_parity.py.
 //
-//   denoising_trace FILE METHOD SCHEDULE PREDICTION STEPS CLIPS: reads lines of numbers from standard input,
-//   the starting noise and then the noise of each step, and writes the state after each step to FILE.
+//   denoising_trace FILE METHOD SCHEDULE PREDICTION STEPS CLIPS OFFSET ALPHA_TO_ONE: reads lines of numbers
+//   from standard input, the starting noise and then the noise of each step, and writes the state after each
+//   step to FILE. Flags are 0 or 1.
 #include <cmath>
 #include <fstream>
 #include <iostream>
@@ -46,7 +47,9 @@ int main(int, char** argv) {
       .prediction = choose<DiffusionTarget>(argv[4], {{"epsilon", DiffusionTarget::kNoise},
                                                       {"v_prediction", DiffusionTarget::kVelocity},
                                                       {"sample", DiffusionTarget::kSample}}),
-      .clips = std::string(argv[6]) == "1"};
+      .clips = std::string(argv[6]) == "1",
+      .steps_offset = std::stoll(argv[7]),
+      .set_alpha_to_one = std::string(argv[8]) == "1"};
   const NoiseSchedule schedule(
       {.kind = choose<NoiseSchedule::Kind>(argv[3], {{"linear", NoiseSchedule::Kind::kLinear},
                                                      {"scaled_linear", NoiseSchedule::Kind::kScaledLinear},

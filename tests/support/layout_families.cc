@@ -50,7 +50,7 @@ LlamaConfig tiny_qwen2() {
 
 LlamaConfig tiny_qwen3() {
   LlamaConfig config = kLlama;
-  config.head_width = 10, config.qk_norm = true;
+  config.head_width = 10, config.qk_norm = QkNorm::kHead;
   return config;
 }
 

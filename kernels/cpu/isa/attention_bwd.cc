@@ -97,7 +97,7 @@ void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile v, const Scr
   const std::int64_t row = t.first_key * s.width;
   products_of_tile(t, h, {s.k + row, s.width}, {s.q_columns, kBlock}, s.p);
   products_of_tile(t, h, {v.data + t.first_key * v.pitch, v.pitch}, {s.dout_columns, kBlock}, s.ds);
-  hide_other_documents(t, h, s.p);
+  hide_other_keys(t, h, s.p);
   softmax_bwd(t, h, s);
   add_over_queries(t, s.p, {s.dout, s.width}, s.width, {s.dv.data + row, s.dv.pitch}, over_queries);
   add_over_queries(t, s.ds, {s.q, s.width}, s.width, {s.dk.data + row, s.dk.pitch}, over_queries);

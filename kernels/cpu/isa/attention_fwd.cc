@@ -87,7 +87,7 @@ struct Softmax {
 
 void add_tile(const AttentionHead& h, const ScoreTile& t, ConstTile k, const Scratch& s, Softmax& softmax) {
   products_of_tile(t, h, {k.data + t.first_key * k.pitch, k.pitch}, {s.q_columns, kBlock}, s.p);
-  hide_other_documents(t, h, s.p);
+  hide_other_keys(t, h, s.p);
   for (std::int64_t q = 0; q < kBlock; q += kColumnQueries) exponentiate_columns(t, s.p, softmax, q);
   zero_padded_keys(t, s.p);
   if (!t.is_first) {

@@ -38,12 +38,22 @@ inline std::int64_t smaller(std::int64_t a, std::int64_t b) {
   return a < b ? a : b;
 }
 
+inline std::int64_t larger_index(std::int64_t a, std::int64_t b) {
+  return a > b ? a : b;
+}
+
+/// The first key that the window of a query leaves visible.
+inline std::int64_t window_begin(const AttentionHead& h, std::int64_t query) {
+  return h.window > 0 ? larger_index(0, query + 1 - h.window) : 0;
+}
+
 inline KeyRange seen_keys(const AttentionHead& h, std::int64_t first_query) {
   const std::int64_t queries_end = smaller(h.num_queries, first_query + kBlock);
-  KeyRange keys{0, h.causal ? queries_end : h.num_keys};
+  KeyRange keys{window_begin(h, first_query) / kBlock * kBlock, h.causal ? queries_end : h.num_keys};
   if (h.key_bounds == nullptr) return keys;
   // Each query sees itself, so every tile row includes the tile on the diagonal.
-  keys.first = smaller(h.key_bounds[2 * first_query], first_query) / kBlock * kBlock;
+  keys.first =
+      larger_index(keys.first, smaller(h.key_bounds[2 * first_query], first_query) / kBlock * kBlock);
   const std::int64_t end = h.key_bounds[2 * queries_end - 1];
   keys.end = smaller(keys.end, end > queries_end ? end : queries_end);
   return keys;
@@ -101,9 +111,13 @@ inline void products_of_tile(const ScoreTile& t, const AttentionHead& h, ConstTi
 /// minus itself is NaN.
 constexpr float kHiddenScore = -1e30f;
 
-/// Sets scores of keys outside the query's document to kHiddenScore. If such a key comes first in a row, its
-/// contribution is multiplied by 0 when the first visible key arrives.
-inline void hide_other_documents(const ScoreTile& t, const AttentionHead& h, float* scores) {
+/// Sets scores of keys outside the query's document or window to kHiddenScore. If such a key comes first in a
+/// row, its contribution is multiplied by 0 when the first visible key arrives.
+inline void hide_other_keys(const ScoreTile& t, const AttentionHead& h, float* scores) {
+  for (std::int64_t q = 0; h.window > 0 && q < t.queries; ++q) {
+    const std::int64_t begin = window_begin(h, t.first_query + q) - t.first_key;
+    for (std::int64_t k = 0; k < smaller(begin, t.keys); ++k) scores[k * kBlock + q] = kHiddenScore;
+  }
   if (h.key_bounds == nullptr) return;
   const std::int32_t *first = h.key_bounds + 2 * t.first_query, *last = first + 2 * (t.queries - 1);
   if (last[0] <= t.first_key && first[1] >= t.first_key + t.keys) return;  // bounds grow with the queries

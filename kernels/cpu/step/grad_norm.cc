@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 
@@ -21,11 +22,31 @@ void run_op(const KernelContext& exec, const SquaredNormBlocksArgs& args) {
   });
 }
 
+void run_op(const KernelContext&, const DivideLossesArgs& args) {
+  check_fp32("divide_losses", {args.counted, args.losses, args.divisor});
+  const std::int64_t ranks = args.counted.shape[0], count = args.counted.shape[2];
+  assert(args.losses.num_elems() == ranks * count);
+  const float* const counted = args.counted.as<float>();
+  double sum = 0.0;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    for (std::int64_t i = 0; i < count; ++i) sum += counted[(2 * r + 1) * count + i];
+  }
+  const auto inverse = static_cast<double>(args.inv_num_targets);
+  const auto divisor = static_cast<float>(inverse == 0.0 ? 1.0 : std::max(1.0, sum) * inverse);
+  *args.divisor.as<float>() = divisor;
+  for (std::int64_t r = 0; r < ranks; ++r) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      args.losses.as<float>()[r * count + i] = counted[2 * r * count + i] / divisor;
+    }
+  }
+}
+
 void run_op(const KernelContext&, const ClipCoefficientArgs& args) {
-  check_fp32("clip_coefficient", {args.partials, args.norm, args.clip, args.gradient_scale});
+  check_fp32("clip_coefficient", {args.partials, args.norm, args.clip, args.gradient_scale, args.divisor});
   double sum = 0.0;
   for (std::int64_t i = 0; i < args.partials.num_elems(); ++i) sum += args.partials.as<float>()[i];
-  const double scale = args.gradient_scale.defined() ? *args.gradient_scale.as<float>() : 1.0;
+  double scale = args.gradient_scale.defined() ? *args.gradient_scale.as<float>() : 1.0;
+  if (args.divisor.defined()) scale *= static_cast<double>(*args.divisor.as<float>());
   const double norm = std::sqrt(sum) / scale;
   *args.norm.as<float>() = static_cast<float>(norm);
   // Written so that a NaN norm gives a NaN coefficient.

@@ -23,6 +23,7 @@ bool is_for_library(const KernelContext& exec, const Args& args) {
   std::string problem = fmt::format("of heads of {} elements, no multiple of 8", head_dim);
   if constexpr (requires { args.key_bounds; }) {
     if (args.key_bounds.defined()) problem = "within documents of a row";
+    if (hides_keys(args)) problem = "in a sliding window";
     if (args.dropout_p > 0.0f) problem = "with dropout";
   }
   stream_of(exec).slow_paths().tell(fmt::format("{} attention {}", name(dtype), problem),

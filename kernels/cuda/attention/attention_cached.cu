@@ -13,6 +13,7 @@ namespace {
 
 struct CachedProblem {
   std::int64_t tokens, capacity, first;
+  std::int64_t window;  // 0: none
   int heads, kv_heads, head_dim;
   float scale;
 
@@ -51,12 +52,13 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t token = blockIdx.x, sample = blockIdx.z;
   const int head = static_cast<int>(blockIdx.y), me = static_cast<int>(threadIdx.x);
   const std::int64_t seen = a.first + token + 1, row = a.row_of(sample, head / (a.heads / a.kv_heads), 0);
+  const std::int64_t begin = a.window > 0 && seen > a.window ? seen - a.window : 0;
   for (int i = me; i < a.head_dim; i += kThreads) {
     q[i] = a.scale * to_float(qkv[a.packed_at(sample, token, head) + i]);
     sum[i] = 0.0f;
   }
   float max = -FLT_MAX, total = 0.0f;  // the same in all threads
-  for (std::int64_t first = 0; first < seen; first += kThreads) {
+  for (std::int64_t first = begin; first < seen; first += kThreads) {
     const int count = seen - first < kThreads ? static_cast<int>(seen - first) : kThreads;
     __syncthreads();  // q is written, and the previous tile has been read
     if (me < count) {
@@ -94,6 +96,7 @@ void run_op(const KernelContext& exec, const AttentionCachedArgs& args) {
   const CachedProblem a{.tokens = args.qkv.shape[1],
                         .capacity = args.keys.shape[2],
                         .first = args.first,
+                        .window = args.window,
                         .heads = args.num_heads,
                         .kv_heads = static_cast<int>(heads.keys),
                         .head_dim = static_cast<int>(heads.dim),

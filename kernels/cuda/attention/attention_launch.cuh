@@ -144,13 +144,15 @@ AttentionProblem problem_of(const Args& args, bool packed) {
                            .rng = {},
                            .first_sample = 0,
                            .packed = packed,
-                           .key_bounds = nullptr};
+                           .key_bounds = nullptr,
+                           .window = 0};
   if constexpr (requires { args.qkv; }) {
     problem.causal = args.causal;
     problem.dropout_p = args.dropout_p;
     problem.rng = args.rng;
     problem.first_sample = args.first_sample;
     problem.key_bounds = args.key_bounds.template as<std::int32_t>();
+    problem.window = args.window;
   }
   return problem;
 }

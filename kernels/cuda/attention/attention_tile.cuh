@@ -54,6 +54,7 @@ struct AttentionProblem {
   std::int64_t first_sample;
   bool packed;                     // rows may be read 16 bytes at a time
   const std::int32_t* key_bounds;  // [B, T, 2], or null; see [Note: documents of a row]
+  std::int64_t window;             // 0: none; see [Note: sliding window]
 
   /// Query heads that read one key head.
   __host__ __device__ int group() const { return num_heads / num_kv_heads; }
@@ -259,10 +260,32 @@ __device__ inline float row_max(float value) {
   return value;
 }
 
+/// The keys visible to the tile of B queries that begins at `first_query`, and more. `first` is the start of
+/// a tile.
+template <int B>
+__device__ TokenRange keys_of_tile(const AttentionProblem& a, std::int64_t sample, std::int64_t first_query) {
+  TokenRange keys = documents_of_tile<B>(a, sample, first_query, a.num_keys);
+  const std::int64_t begin = first_query + 1 - a.window;
+  if (a.window > 0 && begin > keys.first) keys.first = begin / B * B;
+  return keys;
+}
+
+/// The queries that see a key of the tile of B keys that begins at `first_key`, and more. `first` is the
+/// start of a tile.
+template <int B>
+__device__ TokenRange queries_of_tile(const AttentionProblem& a, std::int64_t sample,
+                                      std::int64_t first_key) {
+  TokenRange queries = documents_of_tile<B>(a, sample, first_key, a.num_queries);
+  const std::int64_t end = first_key + B - 1 + a.window;
+  if (a.window > 0 && end < queries.end) queries.end = end;
+  return queries;
+}
+
 /// True when the probability of (query, key) is part of the sum.
 __device__ inline bool is_visible(const AttentionProblem& a, std::int64_t sample, std::int64_t query,
                                   std::int64_t key) {
   if (query >= a.num_queries || key >= a.num_keys || (a.causal && key > query)) return false;
+  if (a.window > 0 && key <= query - a.window) return false;
   if (a.key_bounds == nullptr) return true;
   const std::int32_t* bounds = a.key_bounds + (sample * a.num_queries + query) * 2;
   return key >= bounds[0] && key < bounds[1];
@@ -273,7 +296,8 @@ __device__ inline bool is_visible(const AttentionProblem& a, std::int64_t sample
 template <int B>
 __device__ bool sees_all(const AttentionProblem& a, std::int64_t first_query, std::int64_t first_key) {
   return a.key_bounds == nullptr && first_query + B <= a.num_queries && first_key + B <= a.num_keys &&
-         (!a.causal || first_key + B - 1 <= first_query);
+         (!a.causal || first_key + B - 1 <= first_query) &&
+         (a.window == 0 || first_key > first_query + B - 1 - a.window);
 }
 
 /// Never contracted into a multiply-add, so that forward and backward subtract from the same bits.

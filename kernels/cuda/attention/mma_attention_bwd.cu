@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
   const std::int64_t first_head = kv_head * a.group();
   // Only queries of the same documents see these keys.
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_key, a.num_queries);
+  const TokenRange seen = queries_of_tile<B>(a, sample, first_key);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
   const auto load = [&](const TileSource<T>(&sources)[2]) {
     load_tiles<B, D>(a, sources, [](float v) { return mma_factor<kPrecision>(v); });
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
   // The longest rows of a causal mask come first.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const std::int64_t query = first_query + warp_row + lane.g;  // and query + 8
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_query, a.num_keys);
+  const TokenRange seen = keys_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
   const auto load = [&](const TileSource<T>(&sources)[2]) {
     load_tiles<B, D, kMmaThreads<B>>(a, sources, [](float v) { return mma_factor<kPrecision>(v); });

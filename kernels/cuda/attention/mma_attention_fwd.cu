@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kMmaThreads<B>, kMmaBlocks<D>)
   // The longest rows of a causal mask come first, so that short ones fill the gaps at the end.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
   const std::int64_t query = first_query + lane.warp * kMmaRows + lane.g;  // and query + 8
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_query, a.num_keys);
+  const TokenRange seen = keys_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
   const auto factor = [](float x) { return mma_factor<kPrecision>(x); };
 

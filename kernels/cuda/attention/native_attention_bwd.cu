@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t kv_head = blockIdx.y, sample = blockIdx.z, first_key = std::int64_t{blockIdx.x} * B;
   const std::int64_t first_head = kv_head * a.group();
   // Only queries of the same documents see these keys.
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_key, a.num_queries);
+  const TokenRange seen = queries_of_tile<B>(a, sample, first_key);
   const std::int64_t first_tile = a.causal ? first_key : seen.first;
 
   load_tiles<B, D>(a, {TileSource<T>{key_head(x.in.k, a, sample, kv_head), first_key, keys},
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
   // The longest rows of a causal mask come first.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_query, a.num_keys);
+  const TokenRange seen = keys_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
   const std::int64_t row_values = (sample * a.num_heads + head) * a.num_queries;
 

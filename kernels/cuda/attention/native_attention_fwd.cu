@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kTileThreads, kTileBlocks<D>)
   const std::int64_t head = blockIdx.y, sample = blockIdx.z, kv_head = head / a.group();
   // The longest rows of a causal mask come first, so that short ones fill the gaps at the end.
   const std::int64_t first_query = (std::int64_t{gridDim.x} - 1 - blockIdx.x) * B;
-  const TokenRange seen = documents_of_tile<B>(a, sample, first_query, a.num_keys);
+  const TokenRange seen = keys_of_tile<B>(a, sample, first_query);
   const std::int64_t end = a.causal && first_query + B < seen.end ? first_query + B : seen.end;
 
   load_tiles<B, D>(a, {TileSource<T>{query_head(x.q, a, sample, head), first_query, queries}});

@@ -35,22 +35,6 @@ std::vector<std::string> lines_of(const fs::path& path, const char* what) {
   return lines;
 }
 
-std::vector<std::string> read_classes(const fs::path& folder) {
-  const fs::path path = folder / kClassesFile;
-  TRIREME_CHECK(fs::exists(path), "{} is missing: write the names of the classes there, one per line",
-                path.string());
-  std::vector<std::string> names = lines_of(path, "list of classes");
-  while (!names.empty() && names.back().empty()) names.pop_back();
-  TRIREME_CHECK(!names.empty(), "{} has no classes: write their names there, one per line", path.string());
-  std::set<std::string> seen;
-  for (const std::string& name : names) {
-    TRIREME_CHECK(!name.empty() && seen.insert(name).second,
-                  "{} has the class \"{}\" twice, or an empty line: name each class once", path.string(),
-                  name);
-  }
-  return names;
-}
-
 template <class Number>
 bool read_number(const std::string& word, Number& number) {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
@@ -105,13 +89,29 @@ void check_texts_have_pictures(const fs::path& texts, const fs::path& pictures,
 
 }  // namespace
 
+std::vector<std::string> read_box_text_classes(const fs::path& folder) {
+  const fs::path path = folder / kClassesFile;
+  TRIREME_CHECK(fs::exists(path), "{} is missing: write the names of the classes there, one per line",
+                path.string());
+  std::vector<std::string> names = lines_of(path, "list of classes");
+  while (!names.empty() && names.back().empty()) names.pop_back();
+  TRIREME_CHECK(!names.empty(), "{} has no classes: write their names there, one per line", path.string());
+  std::set<std::string> seen;
+  for (const std::string& name : names) {
+    TRIREME_CHECK(!name.empty() && seen.insert(name).second,
+                  "{} has the class \"{}\" twice, or an empty line: name each class once", path.string(),
+                  name);
+  }
+  return names;
+}
+
 LabelledPictures read_box_text_folder(const fs::path& folder, std::int64_t max_pixels) {
   TRIREME_CHECK(fs::is_directory(folder), "{} is not a folder of pictures with texts", folder.string());
   const bool has_rooms = fs::is_directory(folder / "images") && fs::is_directory(folder / "labels");
   const fs::path pictures = has_rooms ? folder / "images" : folder;
   const fs::path texts = has_rooms ? folder / "labels" : folder;
   LabelledPictures all;
-  all.class_names = read_classes(folder);
+  all.class_names = read_box_text_classes(folder);
   for (std::size_t i = 0; i < all.class_names.size(); ++i)
     all.category_ids.push_back(static_cast<std::int64_t>(i));
   const PictureListing listing = list_pictures(pictures, FolderBounds(folder));

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "runtime/data/detection/labelled_box.h"
 
@@ -16,5 +18,8 @@ namespace trireme {
 /// the file, the line and the remedy: no pictures or classes, no text at all, a text without its picture, a
 /// damaged line, a class outside of classes.txt, numbers that are not finite fractions.
 LabelledPictures read_box_text_folder(const std::filesystem::path& folder, std::int64_t max_pixels);
+
+/// The names in its classes.txt.
+std::vector<std::string> read_box_text_classes(const std::filesystem::path& folder);
 
 }  // namespace trireme

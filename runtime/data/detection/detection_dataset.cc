@@ -154,6 +154,7 @@ HostBatch DetectionDataset::empty_batch(std::int64_t first, std::int64_t count, 
   batch.target_dtype = DType::kFloat32;
   batch.inputs.resize(static_cast<std::size_t>(batch.input_shape.num_elems()) * sizeof(float));
   batch.number_targets.resize(static_cast<std::size_t>(batch.target_shape.num_elems()));
+  batch.target_weights.resize(static_cast<std::size_t>(count));
   return batch;
 }
 
@@ -222,6 +223,9 @@ HostBatch DetectionDataset::read_train(std::int64_t first, std::int64_t count) c
   for (std::size_t row = 0; row < static_cast<std::size_t>(count); ++row) {
     const std::size_t num_pixels = pixels.size() / static_cast<std::size_t>(count);
     const std::size_t num_boxes = boxes.size() / static_cast<std::size_t>(count);
+    const bool is_plain =
+        options_.mix_until >= 0 && first + static_cast<std::int64_t>(row) >= options_.mix_until;
+    batch.target_weights[row] = is_plain ? 1.0f : 0.0f;
     write_train(first + static_cast<std::int64_t>(row), group,
                 {.side = side,
                  .pixels = pixels.subspan(row * num_pixels, num_pixels),

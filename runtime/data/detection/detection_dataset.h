@@ -20,9 +20,10 @@ namespace trireme {
 
 /// Inputs are [B, S, S, 3] fp32, normalised. Targets are number_targets [B, M, 5]: label, center x, center y,
 /// width and height in pixels of the sample, for each object; rows without an object have the label -1 and
-/// zeros. In training order a pass uses each picture once (see [Note: training order]); in file order the
-/// view is the letterbox, with the boxes of all objects that are not crowds. A picture that cannot be decoded
-/// is an error.
+/// zeros. The weights of targets [B] are 1 in training order from mix_until on, and else 0: the weight of the
+/// loss' L1 term. In training order a pass uses each picture once (see [Note: training order]); in file order
+/// the view is the letterbox, with the boxes of all objects that are not crowds. A picture that cannot be
+/// decoded is an error.
 class DetectionDataset final : public Dataset {
  public:
   struct Options {

@@ -53,6 +53,11 @@ void hash_objects(const LabelledPicture& picture, ByteHash& hash) {
 
 }  // namespace
 
+std::vector<std::string> detection_class_names(const DetectionSet::Options& options) {
+  if (options.annotations.empty()) return read_box_text_classes(options.pictures);
+  return read_coco_file(options.annotations).class_names;
+}
+
 DetectionSet::DetectionSet(const Options& options) : options_(options) {
   if (options.annotations.empty()) {
     labelled_ = read_box_text_folder(options.pictures, options.max_pixels);

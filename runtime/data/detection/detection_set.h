@@ -49,4 +49,8 @@ class DetectionSet {
   std::unique_ptr<DecodedCache> cache_;  // null: none
 };
 
+/// The class names of a set, by label, without a look at its pictures. Throws as read_coco_file() does, or
+/// Error(kInvalidInput) for a folder without classes.txt.
+std::vector<std::string> detection_class_names(const DetectionSet::Options& options);
+
 }  // namespace trireme

@@ -66,10 +66,35 @@ TEST(UnetFamily, RefusesWhatCannotTrain) {
   EXPECT_THAT(unet_refusal({"data.image_size=9"}),
               AllOf(HasSubstr("data.image_size = 9"), HasSubstr("10 is")));
   EXPECT_THAT(unet_refusal({"diffusion.betas=[0.5, 0.1]"}), HasSubstr("diffusion.betas = [0.5, 0.1]"));
+  EXPECT_THAT(unet_refusal({"diffusion.betas=[0.5, 1.5]"}), HasSubstr("diffusion.betas"));
+  EXPECT_THAT(unet_refusal({"diffusion.schedule=quadratic"}),
+              HasSubstr("\"linear\", \"scaled_linear\", \"cosine\""));
+  EXPECT_THAT(unet_refusal({"diffusion.min_snr_gamma=-1"}), HasSubstr("diffusion.min_snr_gamma"));
+  EXPECT_THAT(unet_refusal({"diffusion.class_dropout=1"}), HasSubstr("diffusion.class_dropout"));
+  EXPECT_THAT(unet_refusal({"diffusion.steps_offset=1000"}), HasSubstr("diffusion.steps_offset"));
+  EXPECT_THAT(unet_refusal({"diffusion.steps=50"}), HasSubstr("diffusion.steps"));
   EXPECT_THAT(unet_refusal({"diffusion.prediction=velocity"}), HasSubstr("allowed: \"epsilon\", \"v\""));
   EXPECT_THAT(unet_refusal({"model.classes=0"}),
               HasSubstr("diffusion.class_dropout = 0.2 needs model.classes"));
   EXPECT_THAT(unet_refusal({"parallel.tensor=2"}), HasSubstr("convolutions"));
+}
+
+TEST(UnetFamily, ReadsTheKeysOfTheNoise) {
+  const DiffusionSection defaults = unet_job({"diffusion.class_dropout=0"}).diffusion;
+  EXPECT_EQ(defaults.schedule, NoiseSchedule::Kind::kLinear);
+  EXPECT_EQ(defaults.prediction, DiffusionTarget::kNoise);
+  const DiffusionSection given =
+      unet_job({"diffusion.schedule=scaled_linear", "diffusion.betas=[0.001, 0.01]", "diffusion.prediction=v",
+                "diffusion.min_snr_gamma=5", "diffusion.steps_offset=1", "diffusion.set_alpha_to_one=false"})
+          .diffusion;
+  EXPECT_EQ(given.schedule, NoiseSchedule::Kind::kScaledLinear);
+  EXPECT_THAT(given.betas, ElementsAre(0.001, 0.01));
+  EXPECT_EQ(given.prediction, DiffusionTarget::kVelocity);
+  EXPECT_EQ(given.min_snr_gamma, 5);
+  EXPECT_EQ(given.class_dropout, 0.2);
+  EXPECT_EQ(given.steps_offset, 1);
+  EXPECT_FALSE(given.set_alpha_to_one);
+  EXPECT_NEAR(NoiseSchedule(noise_schedule_of(given)).alpha_product(0), 0.999, 1e-12);
 }
 
 class UnetCli : public Cli {
@@ -125,6 +150,44 @@ TEST_F(UnetCli, SamplesPicturesFromARunAndItsFolderOfDiffusers) {
   EXPECT_FALSE(first == testing::read_file(scratch_ / "c.safetensors"));
 }
 
+TEST_F(UnetCli, APictureOfARunGoesToItsPage) {
+  train("run");
+  const ProgramResult result = run(sample("run", {}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("run/grid.png: 3 samples"));
+  EXPECT_THAT(testing::read_file(scratch_ / "run/grid.png"), ::testing::StartsWith("\x89PNG"));
+}
+
+// Its timesteps begin at 1, and its samples keep the noise of timestep 0.
+TEST_F(UnetCli, SamplesWithTheSchedulerOfStableDiffusion) {
+  train("run");
+  ASSERT_EQ(run({"export", "run", "--format", "diffusers", "--out", "folder"}).exit_code, 0);
+  ASSERT_EQ(run(sample("folder", {"--class", "1", "--latents", "plain.safetensors"})).exit_code, 0);
+  const std::string file = (scratch_ / "folder/scheduler/scheduler_config.json").string();
+  json scheduler = json::parse(testing::read_file(file));
+  scheduler["_class_name"] = "PNDMScheduler";  // set_alpha_to_one: false by default
+  scheduler["steps_offset"] = 1;
+  testing::write_file(file, scheduler.dump());
+  ASSERT_EQ(run(sample("folder", {"--class", "1", "--latents", "theirs.safetensors"})).exit_code, 0);
+  train("shifted", {"diffusion.steps_offset=1", "diffusion.set_alpha_to_one=false"});
+  ASSERT_EQ(run(sample("shifted", {"--class", "1", "--latents", "ours.safetensors"})).exit_code, 0);
+  EXPECT_EQ(state_hash("shifted"), state_hash("run"));  // of sampling alone
+  const std::string ours = testing::read_file(scratch_ / "ours.safetensors");
+  EXPECT_TRUE(ours == testing::read_file(scratch_ / "theirs.safetensors"));
+  EXPECT_FALSE(ours == testing::read_file(scratch_ / "plain.safetensors"));
+  EXPECT_THAT(refusal({"sample", "folder", "--images", "1", "--grid", "g.png", "--steps", "1000"}),
+              HasSubstr("steps_offset = 1 begin at timestep 1000"));
+
+  ASSERT_EQ(run({"export", "shifted", "--format", "diffusers", "--out", "again"}).exit_code, 0);
+  scheduler = json::parse(testing::read_file(scratch_ / "again/scheduler/scheduler_config.json"));
+  EXPECT_EQ(scheduler["_class_name"], "DDIMScheduler");
+  EXPECT_EQ(scheduler["steps_offset"], 1);
+  EXPECT_EQ(scheduler["set_alpha_to_one"], false);
+  scheduler["steps_offset"] = 1000;
+  testing::write_file(file, scheduler.dump());
+  EXPECT_THAT(refusal(sample("folder", {"--grid", "g.png"})), HasSubstr("steps_offset"));
+}
+
 TEST_F(UnetCli, StartsFromAFolderOfDiffusers) {
   train("run");
   ASSERT_EQ(run({"export", "run", "--format", "diffusers", "--out", "folder"}).exit_code, 0);
@@ -162,7 +225,7 @@ TEST_F(UnetCli, RefusesOptionsThatTheModelDoesNotHave) {
   EXPECT_THAT(refused({"--grid", "g.jpg"}), HasSubstr("ends in .png"));
   EXPECT_THAT(refused({"--grid", "absent/g.png"}), HasSubstr("--grid absent/g.png"));
   EXPECT_THAT(refused({"--out", "job.toml"}), HasSubstr("--out job.toml is a file"));
-  EXPECT_THAT(refused({}), HasSubstr("say where to write them"));
+  EXPECT_THAT(refusal(sample("run/checkpoints/step-000002", {})), HasSubstr("say where to write them"));
   EXPECT_THAT(refused({"--grid", "g.png", "--prompt", "Once"}), HasSubstr("--prompt"));
   EXPECT_THAT(refusal({"sample", "run", "--grid", "g.png"}), HasSubstr("--images"));
   EXPECT_THAT(refusal({"sample", "run"}), HasSubstr("say how many with --images"));
@@ -185,6 +248,11 @@ TEST_F(UnetCli, TrainsAndSamplesLatents) {
   EXPECT_THAT(refusal(sample("run", {"--grid", "g.png", "--condition", shard})),
               HasSubstr("model.channels = 4: write --latents"));
 
+  std::vector<std::string> absent = {"train", "job.toml", "--out", "absent"};
+  for (const std::string& text : with(keys, {"model.classes=4"}))
+    absent.insert(absent.end(), {"--set", text});
+  EXPECT_THAT(refusal(absent),
+              AllOf(HasSubstr("data.train: train/shard.safetensors"), HasSubstr("no tensor `classes`")));
   write_shard("large/shard.safetensors", 16);
   std::vector<std::string> command = {"train", "job.toml", "--out", "large_run"};
   for (const std::string& text : with(keys, {"data.train=large"}))

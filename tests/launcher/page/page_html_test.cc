@@ -77,6 +77,12 @@ TEST(PageHtml, TheConfusionMatrixIsAnImage) {
             "data:image/svg+xml;base64,PHN2Zz4xMDwvc3ZnPg==");
 }
 
+TEST(PageHtml, SamplesAreShown) {
+  const testing::TemporaryFolder folder;
+  std::ofstream(folder / "grid.png") << "\x89PNG";
+  EXPECT_EQ(report_data({folder.path()})["runs"][0]["grid"], "data:image/png;base64,iVBORw==");
+}
+
 TEST(PageHtml, OfTracedStepsTheLastIsShown) {
   const testing::TemporaryFolder folder;
   std::ofstream(folder / "trace-000002.svg") << "<svg>2</svg>";

@@ -112,6 +112,14 @@ TEST_F(WatchTest, ARestartOfTheRunSendsForEverything) {
   EXPECT_THAT(Client(server_, "GET /data").all(), HasSubstr("\"y\":[9.0]"));
 }
 
+TEST_F(WatchTest, NewPicturesSendForEverything) {
+  Client client(server_, "GET /events?after=" + after());
+  client.until("retry");
+  std::ofstream(folder_ / "grid.png") << "<PNG>";
+  EXPECT_THAT(client.until("event: reset"), HasSubstr("event: reset"));
+  EXPECT_THAT(Client(server_, "GET /data").all(), HasSubstr("\"grid\":\"data:image/png;base64,PFBORz4=\""));
+}
+
 TEST_F(WatchTest, WhoComesFromAnotherServerOrIsBehindTakesEverything) {
   for (const char* after : {"", "x", "1-2-3", "999999999999999999999"})
     EXPECT_THAT(Client(server_, std::string("GET /events?after=") + after).until("event: "),

@@ -73,6 +73,24 @@ TEST(Denoising, TakesTheTimestepsOfDiffusers) {
   EXPECT_THROW(timesteps(DenoisingMethod::kDdim, 0), Error);
 }
 
+// Stable Diffusion's schedulers: timesteps from 1 on, and a last step that leaves the noise of timestep 0.
+TEST(Denoising, ShiftsTimestepsAndKeepsTheLeastNoise) {
+  const NoiseSchedule schedule{{}};
+  const auto timesteps = [&](DenoisingMethod method) {
+    return Denoising(schedule, {.method = method, .num_steps = 4, .steps_offset = 1}).timesteps();
+  };
+  EXPECT_EQ(timesteps(DenoisingMethod::kDdim), (std::vector<std::int64_t>{751, 501, 251, 1}));
+  EXPECT_EQ(timesteps(DenoisingMethod::kDdpm), (std::vector<std::int64_t>{751, 501, 251, 1}));
+  EXPECT_EQ(timesteps(DenoisingMethod::kDpmSolver), (std::vector<std::int64_t>{999, 749, 500, 250}));
+  EXPECT_THROW(Denoising(schedule, {.num_steps = 1000, .steps_offset = 1}), Error);
+  EXPECT_THROW(Denoising(schedule, {.num_steps = 4, .steps_offset = -1}), Error);
+
+  Denoising last(schedule, {.num_steps = 1, .clips = false, .set_alpha_to_one = false});
+  std::vector<float> x = {0.5f};
+  last.step(0, std::vector<float>{0.25f}, {}, x);  // from timestep 0, whose noise stays as predicted
+  EXPECT_NEAR(x[0], 0.5f, 1e-6f);
+}
+
 TEST(Denoising, IsGuidedAwayFromThePredictionWithoutACondition) {
   EXPECT_EQ(guided(std::vector<float>{1, 2}, std::vector<float>{0, 4}, 3), (std::vector<float>{3, -2}));
   EXPECT_EQ(guided(std::vector<float>{1, 2}, std::vector<float>{0, 4}, 0), (std::vector<float>{0, 4}));

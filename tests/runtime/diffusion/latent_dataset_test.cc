@@ -107,8 +107,48 @@ TEST_F(LatentDatasetTest, RefusesShardsOfAnotherShape) {
   other = shapes_;
   other.classes = 3;
   EXPECT_THAT(error_of(other), HasSubstr("class 3 of sample 3 is not in [0, 3)"));
+  EXPECT_THAT(error_of({.latent = {2, 3}}), HasSubstr("latents are [h, w, c]"));
   write("b.safetensors", 5, 2, "U32");
   EXPECT_THAT(error_of(shapes_), HasSubstr("b.safetensors: `classes` is U32"));
+}
+
+/// A shard of one sample.
+void write_tensors(const fs::path& path, const std::vector<SafetensorsEntry>& entries) {
+  SafetensorsWriter writer(path, entries);
+  for (const SafetensorsEntry& entry : entries) {
+    std::int64_t elems = 1;
+    for (const std::int64_t dim : entry.shape) elems *= dim;
+    writer.append(std::span<const float>(std::vector<float>(static_cast<std::size_t>(elems))));
+  }
+  writer.commit();
+}
+
+TEST_F(LatentDatasetTest, RefusesMissingTensorsAndOtherDtypes) {
+  const SafetensorsEntry latents{.name = "latents", .dtype = "F32", .shape = {1, 1, 2, 3}},
+      condition{.name = "condition", .dtype = "F32", .shape = {1, 2, 1}},
+      classes{.name = "classes", .dtype = "I32", .shape = {1}};
+  const auto refusal = [&](const std::vector<SafetensorsEntry>& entries) {
+    write_tensors(folder_ / "a.safetensors", entries);
+    return error_of(shapes_);
+  };
+  EXPECT_EQ(refusal({classes, condition, latents}), "none");
+  EXPECT_THAT(refusal({classes, condition}), HasSubstr("a.safetensors: there is no tensor `latents`"));
+  EXPECT_THAT(refusal({classes, latents}), HasSubstr("there is no tensor `condition`"));
+  EXPECT_THAT(refusal({condition, latents}),
+              HasSubstr("no tensor `classes`, and the network reads one of 4 classes"));
+  SafetensorsEntry other = latents;
+  other.dtype = "I32";
+  EXPECT_THAT(refusal({classes, condition, other}),
+              HasSubstr("`latents` is I32; it must be F32, F16 or BF16"));
+  other = condition;
+  other.shape = {2, 2, 1};
+  EXPECT_THAT(refusal({classes, other, latents}), HasSubstr("there are 1 latents and 2 conditions"));
+  other = classes;
+  other.shape = {2};
+  EXPECT_THAT(refusal({other, condition, latents}), HasSubstr("`classes` is I32 [2]; it must be I32 [1]"));
+  const SafetensorsEntry null{.name = "null_condition", .dtype = "F32", .shape = {3, 1}};
+  EXPECT_THAT(refusal({classes, condition, latents, null}),
+              HasSubstr("`null_condition` has the shape [3, 1], and the network needs [2, 1]"));
 }
 
 TEST_F(LatentDatasetTest, HasAFingerprintOfItsContents) {

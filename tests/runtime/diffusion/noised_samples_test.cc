@@ -137,6 +137,32 @@ TEST(NoisedSamples, DropClassesAndConditions) {
   EXPECT_EQ(std::ranges::count(evaluated.classes, 7), 0);
 }
 
+std::vector<int> samples_by_band(const Dataset& data, std::int64_t first, std::int64_t count) {
+  std::vector<int> bands(NoisedSamples::kNumBands);
+  for (const float t : data.read_sequential(first, count).timesteps) {
+    ++bands[static_cast<std::size_t>(NoisedSamples::band_of(static_cast<std::int64_t>(t)))];
+  }
+  return bands;
+}
+
+// An evaluation that reads a part of the samples has them in all bands, whatever the distance of its samples.
+TEST(NoisedSamples, EvaluationsHaveEqualBands) {
+  EXPECT_EQ(samples_by_band(NoisedSamples(noised_options()), 0, kSamples), std::vector<int>(10, 4));
+  for (const std::int64_t count : {10, 20, 30, 400}) {
+    NoisedSamples::Options options = noised_options();
+    options.num_evaluated = count;
+    const auto data = std::make_shared<NoisedSamples>(options);
+    const std::int64_t read = std::min(count, kSamples);
+    EXPECT_EQ(samples_by_band(SpreadSamples(data, read), 0, read),
+              std::vector<int>(10, static_cast<int>(read / 10)))
+        << count;
+  }
+  // The order of bands and the timesteps within one differ from ten to ten samples.
+  const std::vector<float> t = NoisedSamples(noised_options()).read_sequential(0, kSamples).timesteps;
+  EXPECT_NE(std::vector<float>(t.begin(), t.begin() + 10),
+            std::vector<float>(t.begin() + 10, t.begin() + 20));
+}
+
 /// Every third sample was left out.
 class Damaged final : public Dataset {
  public:
