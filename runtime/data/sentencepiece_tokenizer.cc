@@ -16,6 +16,7 @@
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/error.h"
 #include "runtime/base/mapped_file.h"
+#include "runtime/data/protobuf_fields.h"
 #include "runtime/data/sentencepiece_check.h"
 #include "runtime/data/text_reader.h"
 #include "runtime/data/token_file.h"
@@ -34,6 +35,29 @@ bool is_tiktoken(std::string_view text) {
   const std::size_t space = line.find(' ');
   if (space == std::string_view::npos || space % 4 != 0 || space == 0 || line.size() > 200) return false;
   return line.substr(space + 1).find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+/// See SentencePieceFacts. The numbers of fields are those of sentencepiece_model.proto.
+bool is_plain_bpe(std::string_view model) {
+  constexpr std::uint64_t kTrainer = 2, kNormalizer = 3;
+  constexpr std::uint64_t kModelType = 3, kByteFallback = 35;
+  constexpr std::uint64_t kCharsmap = 2, kDummyPrefix = 3, kRemovesSpaces = 4;
+  constexpr std::uint64_t kBpe = 2;
+  bool is_bpe = false, has_bytes = false, has_rules = false, adds_space = true, removes_spaces = true;
+  const auto read_trainer = [&](const ProtobufField& field) {
+    if (field.number == kModelType) is_bpe = field.integer == kBpe;
+    if (field.number == kByteFallback) has_bytes = field.integer != 0;
+  };
+  const auto read_normalizer = [&](const ProtobufField& field) {
+    if (field.number == kCharsmap) has_rules = !field.bytes.empty();
+    if (field.number == kDummyPrefix) adds_space = field.integer != 0;
+    if (field.number == kRemovesSpaces) removes_spaces = field.integer != 0;
+  };
+  visit_protobuf(model, [&](const ProtobufField& part) {
+    if (part.number == kTrainer) visit_protobuf(part.bytes, read_trainer);
+    if (part.number == kNormalizer) visit_protobuf(part.bytes, read_normalizer);
+  });
+  return is_bpe && has_bytes && !has_rules && !adds_space && !removes_spaces;
 }
 
 class SentencePieceTokenizer final : public Tokenizer {
@@ -103,6 +127,14 @@ class SentencePieceTokenizer final : public Tokenizer {
     std::unordered_map<std::string, std::int64_t> pieces;
     for (int id = 0; id < processor_.GetPieceSize(); ++id) pieces.emplace(processor_.IdToPiece(id), id);
     return pieces;
+  }
+
+  SentencePieceFacts facts() const {
+    const auto text_of = [this](int id) { return id < 0 ? std::string() : processor_.IdToPiece(id); };
+    return {.is_plain_bpe = is_plain_bpe(as_text(MappedFile(path_, "sentencepiece model"))),
+            .unk = text_of(processor_.unk_id()),
+            .bos = text_of(processor_.bos_id()),
+            .eos = text_of(processor_.eos_id())};
   }
 
   std::vector<std::int32_t> document_separator() const override {
@@ -236,6 +268,10 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model
 
 std::unordered_map<std::string, std::int64_t> sentencepiece_pieces(const std::filesystem::path& model) {
   return SentencePieceTokenizer(model).pieces();
+}
+
+SentencePieceFacts sentencepiece_facts(const std::filesystem::path& model) {
+  return SentencePieceTokenizer(model).facts();
 }
 
 void train_sentencepiece(std::span<const std::filesystem::path> inputs, const std::filesystem::path& model,
