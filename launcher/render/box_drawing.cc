@@ -9,8 +9,8 @@ namespace {
 
 using Colour = std::array<std::uint8_t, 3>;
 
-constexpr Colour kColours[] = {{230, 57, 70},  {42, 157, 143}, {38, 97, 156},  {244, 162, 97},
-                               {131, 56, 236}, {106, 153, 23}, {214, 40, 140}, {0, 150, 199}};
+constexpr Colour kBoxColours[] = {{230, 57, 70},  {42, 157, 143}, {38, 97, 156},  {244, 162, 97},
+                                  {131, 56, 236}, {106, 153, 23}, {214, 40, 140}, {0, 150, 199}};
 constexpr Colour kText = {255, 255, 255};
 constexpr int kGlyphWidth = 3, kGlyphHeight = 5;
 
@@ -63,7 +63,7 @@ void draw_text(Image& image, int left, int top, std::string_view text, int pixel
 }  // namespace
 
 void draw_box(Image& image, const ImageBox& box, std::string_view label, std::int32_t colour) {
-  const Colour& edge = kColours[static_cast<std::size_t>(std::max(colour, 0)) % std::size(kColours)];
+  const Colour& edge = kBoxColours[static_cast<std::size_t>(std::max(colour, 0)) % std::size(kBoxColours)];
   const int line = std::max(1, std::max(image.size.width, image.size.height) / 400);
   const int left = static_cast<int>(std::lround(box.x)), top = static_cast<int>(std::lround(box.y));
   const int right = static_cast<int>(std::lround(box.x + box.width)),
