@@ -205,9 +205,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One thread.
+// One warp, of which one thread works.
 __global__ void sum_parts_kernel(std::int64_t pictures, const float* parts, float inv_num_targets,
                                  float* loss, float* count) {
+  if (threadIdx.x != 0) return;
   double total = 0, foreground = 0;
   for (std::int64_t b = 0; b < pictures; ++b, parts += kNumDetectionParts) {
     for (int i = 0; i < 4; ++i) total += parts[i];
@@ -243,7 +244,7 @@ void run_op(const KernelContext& exec, const DetectionLossArgs& args) {
            args.write_gradient ? detection_loss_kernel<T, true> : detection_loss_kernel<T, false>, e, p,
            args.inv_num_targets);
   });
-  launch(exec, kOp, 1, 1, 0, sum_parts_kernel, pictures, args.parts.as<float>(), args.inv_num_targets,
+  launch(exec, kOp, 1, kWarp, 0, sum_parts_kernel, pictures, args.parts.as<float>(), args.inv_num_targets,
          args.loss.as<float>(), args.count.as<float>());
 }
 
