@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes GPT-2, Llama, Qwen2, Qwen3, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them
+"""Takes GPT-2, Llama and decoders like it, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them
 back, both ways beside PyTorch.
 
     torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
