@@ -27,6 +27,7 @@ struct HfType {
   RopeHfDefaults rope;
   bool tied = false;
   bool has_mlp_bias = false, has_attention_bias = true;  // keys that must be false
+  bool pads = false;  // its default pad_token_id is beyond small vocabularies
 };
 
 const std::span<const HfType> hf_types() {
@@ -60,7 +61,8 @@ const std::span<const HfType> hf_types() {
         .kv_heads = 4,
         .rope = {.theta = 2e6},
         .tied = true,
-        .has_mlp_bias = true},
+        .has_mlp_bias = true,
+        .pads = true},
        {.name = kOlmo2HfType,
         .classes = {"Olmo2ForCausalLM", "Olmo2Model"},
         .switches = {.qk_norm = QkNorm::kWhole, .norm_position = NormPosition::kAfter},
@@ -284,6 +286,7 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
   json["tie_word_embeddings"] = config.tied;
   json["bos_token_id"] = nullptr;
   json["eos_token_id"] = nullptr;
+  if (type.pads) json["pad_token_id"] = nullptr;
   return json;
 }
 

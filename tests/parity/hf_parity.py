@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Takes GPT-2, Llama, Qwen2, Qwen3, BERT and ViT out of folders of Hugging Face's format, trains them, and gives them
-back, both ways beside PyTorch.
+"""Takes GPT-2, Llama and decoders like it, BERT and ViT out of folders of Hugging Face's format, trains them, and
+gives them back, both ways beside PyTorch.
 
     torch_python.sh hf_parity.py --trireme PATH/trireme --trace PATH/hf_trace [--with transformers]
 
@@ -272,7 +272,11 @@ def transformers_library():
             if any(info.values()):
                 raise SystemExit(f"hf_parity.py: {folder}: {info}")
             dtypes = {parameter.dtype for parameter in model.parameters()}
-            return model.float().eval(), dtypes
+            model = model.float().eval()
+            for module in model.modules():  # Gemma's factor, which was rounded to the dtype of the weights
+                if hasattr(module, "embed_scale"):
+                    module.embed_scale.fill_(model.config.hidden_size ** 0.5)
+            return model, dtypes
 
         @staticmethod
         def logits(model, inputs):

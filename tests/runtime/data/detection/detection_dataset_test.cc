@@ -232,7 +232,9 @@ TEST(SyntheticDetections, DrawsItsObjectsWhereTheBoxesAre) {
           return x >= row.box.x && x < row.box.x + row.box.width && y >= row.box.y &&
                  y < row.box.y + row.box.height;
         });
-        if (!is_inside) EXPECT_LE(std::abs(pixel(batch, sample, x, y)), 0.5f) << "noise";
+        if (!is_inside) {
+          EXPECT_LE(std::abs(pixel(batch, sample, x, y)), 0.5f) << "noise";
+        }
       }
     }
     for (const Row& row : rows) {
