@@ -135,8 +135,7 @@ std::string train_section(const JobTemplate& job, const TemplateValues& values) 
     if (!values.eval.empty()) text += commented("eval_batches", std::int64_t{16}, "of an evaluation");
     text += commented("ema", 0.999, "averages, for `trireme sample --ema --images 16 --grid grid.png`");
   }
-  if (job.trains_adapters)
-    text += "lora = { rank = 8, alpha = 16, targets = [\"all-linear\"] }\n";
+  if (job.trains_adapters) text += "lora = { rank = 8, alpha = 16, targets = [\"all-linear\"] }\n";
   return text;
 }
 
