@@ -4,15 +4,15 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 
 #include <exception>
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "launcher/commands/cli.h"
 #include "launcher/host/build_info.h"
+#include "launcher/host/env.h"
 #include "launcher/host/error_report.h"
 #include "launcher/job/build.h"
 #include "launcher/keys/job_file.h"
@@ -32,14 +32,6 @@ void translate(const std::exception_ptr& failure, void*) {
   } catch (const std::filesystem::filesystem_error& error) {
     set_python_error(as_error(error));
   }
-}
-
-/// Messages go to standard error, in the format of the program.
-void set_up_module_log() {
-  auto logger =
-      std::make_shared<spdlog::logger>("trireme", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("trireme: %l: %v");
-  spdlog::set_default_logger(std::move(logger));
 }
 
 JobConfig read_job(const std::string& text, const std::string& source,
@@ -84,7 +76,7 @@ void bind_job(nb::module_& module) {
 
 NB_MODULE(_core, module) {
   nb::register_exception_translator(trireme::translate);
-  trireme::set_up_module_log();
+  trireme::set_up_log(trireme::LaunchEnvironment{});
   module.attr("version") = trireme::build_info::kVersion;
   trireme::bind_job(module);
   trireme::bind_session(module);

@@ -229,8 +229,10 @@ void bind_session(nb::module_& module) {
           nb::arg("place"), Free())
       .def(
           "start_training",
-          [](const PythonSession& self, const std::string& out) { self.open().start_training(out); },
-          nb::arg("out"), Free())
+          [](const PythonSession& self, const std::string& out, bool prints) {
+            self.open().start_training({.out = out, .prints = prints});
+          },
+          nb::arg("out"), nb::arg("prints"), Free())
       .def("next_record", &PythonSession::next_record)
       .def(
           "stop_training", [](const PythonSession& self) { self.open().stop_training(); }, Free());

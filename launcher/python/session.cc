@@ -320,30 +320,31 @@ void Session::resume(const std::filesystem::path& place) {
   });
 }
 
-void Session::start_training(const std::filesystem::path& out) {
+void Session::start_training(const Training& training) {
   check_process();
   refuse_during_training("train()");
   TRIREME_CHECK(ranks_.front().engine == nullptr,
                 "train() begins with the state that the job names (model.init_from, or a checkpoint in {}), "
                 "and this session has a state already: make a new session for it",
-                out.string());
+                training.out.string());
   stop_ = std::make_unique<StopRequest>(StopRequest::NoSignals::kYes);
   records_.clear();
-  team_.start([this, out](int number) { train(number, out); });
+  team_.start([this, training](int number) { train(number, training); });
   is_training_ = true;
   is_paused_ = false;
 }
 
-void Session::train(int number, const std::filesystem::path& out) {
+void Session::train(int number, const Training& training) {
   Rank& mine = rank(number);
-  mine.options = settled(number, out);
+  mine.options = settled(number, training.out);
   RunOptions options = mine.options;
   options.hooks = {.on_metrics =
                        [this](const std::string& line) {
                          const std::lock_guard lock(records_mutex_);
                          records_.push_back(line);
                        },
-                   .after_step = [this, number] { team_.pause(number); }};
+                   .after_step = [this, number] { team_.pause(number); },
+                   .is_quiet = !training.prints};
   TrainingRun run = start_run(std::move(options));
   mine.engine = run.engine.get();
   Trainer trainer(std::move(run), *stop_);

@@ -70,9 +70,12 @@ class Session {
   /// Continues from a checkpoint, or from the newest one of an output folder. Not during a training.
   void resume(const std::filesystem::path& place);
 
-  /// Starts a training, whose lines for people go to standard output as those of `trireme train`. Throws
-  /// Error(kInvalidInput) if the session has an engine.
-  void start_training(const std::filesystem::path& out);
+  struct Training {
+    std::filesystem::path out;
+    bool prints = false;  // the lines of `trireme train` on standard output
+  };
+  /// Starts a training. Throws Error(kInvalidInput) if the session has an engine.
+  void start_training(const Training& training);
   bool is_training() const { return is_training_; }
   /// The next line of metrics.jsonl; null at the end of the training. Ranks pause after each step until this
   /// is called again.
@@ -93,7 +96,7 @@ class Session {
   RunOptions settled(int number, const std::filesystem::path& out);
   void make_engines();
   void make_engine(int number);
-  void train(int number, const std::filesystem::path& out);
+  void train(int number, const Training& training);
   void check_process() const;
   void refuse_during_training(const char* what) const;
   void prepare(const char* what_not_during_training);

@@ -118,19 +118,19 @@ class Session:
         """Steps of the state."""
         return self._core.steps_done()
 
-    def train(self, out: str | pathlib.Path | None = None, *,
+    def train(self, out: str | pathlib.Path | None = None, *, verbose: bool = False,
               callbacks: tuple[Callable[[dict[str, Any]], object], ...] = ()) -> Iterator[dict[str, Any]]:
         """Runs the job as `trireme train` does, and yields the records of metrics.jsonl: steps and evaluations.
 
         `out`: the output folder; default runs/ and the job's name. It gets metrics.jsonl, checkpoints and
-        summary.json, and the training continues from its newest checkpoint (checkpoint.resume). The
-        lines of `trireme train` go to standard output. `callbacks` are called with each record before it is yielded. Ranks pause after
+        summary.json, and the training continues from its newest checkpoint (checkpoint.resume). `verbose`
+        prints the progress. `callbacks` are called with each record before it is yielded. Ranks pause after
         each step until the next record is asked for; meanwhile evaluate(), logits(), state_dict() and
         state_hash() work on the state. Closing the generator or the session, and Ctrl-C, which raises
         KeyboardInterrupt, end the training after the next step, with a checkpoint.
         """
         folder = pathlib.Path("runs") / self.job.name if out is None else pathlib.Path(out)
-        self._call(self._core.start_training, str(folder))
+        self._call(self._core.start_training, str(folder), verbose)
         return self._records(callbacks)
 
     def _records(self, callbacks: tuple[Callable[[dict[str, Any]], object], ...]) -> Iterator[dict[str, Any]]:
