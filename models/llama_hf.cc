@@ -1,32 +1,97 @@
 #include "models/llama_hf.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <span>
-#include <tuple>
 
+#include "models/layers_hf.h"
+#include "models/rope_hf.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
 namespace {
 
-constexpr double kTheirEpsilon = 1e-6;  // if config.json has none
 constexpr std::int64_t kMaxContext = 2048;
 
-constexpr std::int64_t kMistralKvHeads = 8, kQwenKvHeads = 32, kQwen3HeadDim = 128;  // likewise
+/// One model_type: its switches, and the defaults of transformers for missing keys.
+struct HfType {
+  const char* name;
+  std::array<std::string_view, 2> classes;
+  LlamaConfig switches;  // only the members that the type fixes
+  LayersHfDefaults layers;
+  std::int64_t kv_heads = 0, head_width = 0;  // 0: heads; hidden / heads
+  double epsilon = 1e-6;
+  RopeHfDefaults rope;
+  bool tied = false;
+  bool has_mlp_bias = false, has_attention_bias = true;  // keys that must be false
+};
 
-constexpr std::string_view kClasses[] = {"LlamaForCausalLM", "LlamaModel", "MistralForCausalLM",
-                                         "MistralModel"};
-constexpr std::string_view kQwen2Classes[] = {"Qwen2ForCausalLM", "Qwen2Model"};
-constexpr std::string_view kQwen3Classes[] = {"Qwen3ForCausalLM", "Qwen3Model"};
+const std::span<const HfType> hf_types() {
+  static const std::array<HfType, 8> types{
+      {{.name = kLlamaHfType,
+        .classes = {"LlamaForCausalLM", "LlamaModel"},
+        .switches = {},
+        .has_mlp_bias = true},
+       {.name = kMistralHfType,
+        .classes = {"MistralForCausalLM", "MistralModel"},
+        .switches = {},
+        .layers = {.windows = HfWindows::kAll, .window = 4096},
+        .kv_heads = 8,
+        .has_mlp_bias = true},
+       {.name = kQwen2HfType,
+        .classes = {"Qwen2ForCausalLM", "Qwen2Model"},
+        .switches = {.qkv_bias = true},
+        .layers = {.windows = HfWindows::kFrom, .window = 4096},
+        .kv_heads = 32,
+        .has_attention_bias = false},
+       {.name = kQwen3HfType,
+        .classes = {"Qwen3ForCausalLM", "Qwen3Model"},
+        .switches = {.qk_norm = QkNorm::kHead},
+        .layers = {.windows = HfWindows::kFrom, .window = 4096},
+        .kv_heads = 32,
+        .head_width = 128},
+       {.name = kSmolLm3HfType,
+        .classes = {"SmolLM3ForCausalLM", "SmolLM3Model"},
+        .switches = {},
+        .layers = {.unrotated_every = 4},
+        .kv_heads = 4,
+        .rope = {.theta = 2e6},
+        .tied = true,
+        .has_mlp_bias = true},
+       {.name = kOlmo2HfType,
+        .classes = {"Olmo2ForCausalLM", "Olmo2Model"},
+        .switches = {.qk_norm = QkNorm::kWhole, .norm_position = NormPosition::kAfter},
+        .epsilon = 1e-5},
+       {.name = kOlmo3HfType,
+        .classes = {"Olmo3ForCausalLM", "Olmo3Model"},
+        .switches = {.qk_norm = QkNorm::kWhole, .norm_position = NormPosition::kAfter},
+        .layers = {.windows = HfWindows::kPattern, .window = 4096, .full_every = 4},
+        .epsilon = 1e-5,
+        .rope = {.theta = 5e5, .local_theta = 5e5}},
+       {.name = kGemma3HfType,
+        .classes = {"Gemma3ForCausalLM", "Gemma3TextModel"},
+        .switches = {.qk_norm = QkNorm::kHead,
+                     .norm_position = NormPosition::kBoth,
+                     .norm_unit_offset = true,
+                     .mlp_gate = MlpGate::kGelu},
+        .layers = {.windows = HfWindows::kPattern, .window = 4096, .full_every = 6},
+        .kv_heads = 4,
+        .head_width = 256,
+        .rope = {.theta = 1e6, .local_theta = 1e4},
+        .tied = true}}};
+  return types;
+}
 
 constexpr std::string_view kOtherHeads[] = {"num_labels", "_num_labels", "id2label", "label2id",
                                             "problem_type"};
-constexpr std::string_view kWindows[] = {"sliding_window", "max_window_layers"};
-constexpr HfIdleKeys kIdle[] = {{"heads that a language model does not have", kOtherHeads}};
-constexpr HfIdleKeys kQwenIdle[] = {kIdle[0], {"windows, which use_sliding_window turns off", kWindows}};
+constexpr std::string_view kWindowKeys[] = {"sliding_window",          "max_window_layers",
+                                            "_sliding_window_pattern", "sliding_window_pattern",
+                                            "no_rope_layer_interval",  "cache_implementation"};
+constexpr HfIdleKeys kIdle[] = {{"heads that a language model does not have", kOtherHeads},
+                                {"windows, which other keys define or turn off", kWindowKeys}};
 
 std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
   const std::int64_t hidden = config.hidden, head_dim = config.head_dim();
@@ -36,14 +101,25 @@ std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const std::string ours = fmt::format("blocks.{}.", i), theirs = fmt::format("model.layers.{}.", i);
     const std::string attention = theirs + "self_attn.";
+    const auto gain = [&](const std::string& name, const std::string& name_there, std::int64_t width) {
+      tensors.push_back({ours + name, {{theirs + name_there, {width}}}});
+    };
+    const bool after = config.norm_position != NormPosition::kBefore;
+    if (config.norm_position != NormPosition::kAfter) {
+      gain("norm1.weight", "input_layernorm.weight", hidden);
+      gain("norm2.weight", after ? "pre_feedforward_layernorm.weight" : "post_attention_layernorm.weight",
+           hidden);
+    }
+    if (after) {
+      gain("attention.norm.weight", "post_attention_layernorm.weight", hidden);
+      gain("mlp.norm.weight", "post_feedforward_layernorm.weight", hidden);
+    }
     tensors.insert(tensors.end(),
-                   {{ours + "norm1.weight", {{theirs + "input_layernorm.weight", {hidden}}}},
-                    {ours + "attention.qkv.weight",
+                   {{ours + "attention.qkv.weight",
                      {{attention + "q_proj.weight", {q, hidden}},
                       {attention + "k_proj.weight", {kv, hidden}},
                       {attention + "v_proj.weight", {kv, hidden}}}},
                     {ours + "attention.out.weight", {{attention + "o_proj.weight", {hidden, q}}}},
-                    {ours + "norm2.weight", {{theirs + "post_attention_layernorm.weight", {hidden}}}},
                     {ours + "mlp.gate_up.weight",
                      {{theirs + "mlp.gate_proj.weight", {config.ffn, hidden}},
                       {theirs + "mlp.up_proj.weight", {config.ffn, hidden}}}},
@@ -55,9 +131,9 @@ std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
                           {attention + "v_proj.bias", {kv}}}});
     }
     if (config.qk_norm != QkNorm::kNone) {
-      for (const std::string norm : {"q_norm.weight", "k_norm.weight"}) {
-        tensors.push_back({ours + "attention." + norm, {{attention + norm, {head_dim}}}});
-      }
+      const bool whole = config.qk_norm == QkNorm::kWhole;
+      gain("attention.q_norm.weight", "self_attn.q_norm.weight", whole ? q : head_dim);
+      gain("attention.k_norm.weight", "self_attn.k_norm.weight", whole ? kv : head_dim);
     }
   }
   tensors.push_back({"head.norm.weight", {{"model.norm.weight", {hidden}}}});
@@ -65,160 +141,126 @@ std::vector<HfTensor> tensors_of(const LlamaConfig& config) {
   return tensors;
 }
 
-struct Rope {
-  double theta;
-  ops::RopeScaling scaling;
-
-  bool operator==(const Rope& other) const {
-    const auto all = [](const Rope& rope) {
-      return std::tuple(rope.theta, rope.scaling.factor, rope.scaling.low_freq_factor,
-                        rope.scaling.high_freq_factor, rope.scaling.original_context);
-    };
-    return all(*this) == all(other);
-  }
-};
-
-/// The rotary base: a member of the object `rope`, or of `config` in older files.
-double read_theta(const HfConfig& config, const HfConfig& rope, const std::string& form) {
-  constexpr double kDefault = 10000.0;
-  if (!rope.has("rope_theta")) return config.positive("rope_theta", kDefault);
-  const double theta = rope.positive("rope_theta", kDefault);
-  if (config.has("rope_theta") && config.positive("rope_theta", theta) != theta) {
-    config.refuse_contradiction("rope_theta", form + ".rope_theta");
-  }
-  return theta;
-}
-
-/// Reads the object named `form`, and the keys that older files have outside of it.
-Rope read_rope(const HfConfig& config, const std::string& form) {
-  const HfConfig rope = config.object(form);
-  Rope read{.theta = read_theta(config, rope, form), .scaling = {}};
-  rope.expect("partial_rotary_factor", 1.0);
-  if (rope.has("rope_type") && rope.has("type") && rope.text("type", "") != rope.text("rope_type", "")) {
-    config.refuse_contradiction(form, "itself in type and rope_type");
-  }
-  const std::string type_key = !rope.has("rope_type") && rope.has("type") ? "type" : "rope_type";
-  const std::string type = rope.text(type_key, "default");
-  if (type == "default") return read;
-  if (type != "llama3") rope.refuse(type_key, "\"default\" and \"llama3\"");
-  const auto required = [&](const char* key) {
-    if (!rope.has(key)) rope.refuse(key, "\"llama3\" with a number there");
-    return rope.positive(key, 1.0);
-  };
-  read.scaling = {.factor = required("factor"),
-                  .low_freq_factor = required("low_freq_factor"),
-                  .high_freq_factor = required("high_freq_factor"),
-                  .original_context = rope.count("original_max_position_embeddings")};
-  config.expect("original_max_position_embeddings", read.scaling.original_context);
-  return read;
-}
-
-/// Reads "rope_parameters" or "rope_scaling"; the name depends on the version of transformers.
-Rope read_rope(const HfConfig& config) {
-  config.expect("partial_rotary_factor", 1.0);
-  if (!config.has("rope_parameters")) return read_rope(config, "rope_scaling");
-  Rope rope = read_rope(config, "rope_parameters");
-  if (config.has("rope_scaling") && !(read_rope(config, "rope_scaling") == rope)) {
-    config.refuse_contradiction("rope_scaling", "rope_parameters");
-  }
-  return rope;
-}
-
-nlohmann::ordered_json rope_scaling_json(const ops::RopeScaling& scaling) {
-  if (scaling.factor == 1.0) return nullptr;
-  return {{"rope_type", "llama3"},
-          {"factor", scaling.factor},
-          {"low_freq_factor", scaling.low_freq_factor},
-          {"high_freq_factor", scaling.high_freq_factor},
-          {"original_max_position_embeddings", scaling.original_context}};
-}
-
-/// A window of the whole context hides nothing.
-void check_mistral_window(const HfConfig& config) {
-  if (!config.has("sliding_window")) return;
-  const std::int64_t context = config.count("max_position_embeddings", kMaxContext);
-  if (config.count("sliding_window") < context) config.refuse("sliding_window", "null, or the whole context");
-}
-
-bool is_qwen(const HfConfig& config) {
-  return config.model_type() == kQwen2HfType || config.model_type() == kQwen3HfType;
-}
-
-void check_qwen_window(const HfConfig& config) {
-  constexpr std::string_view kFull = "full_attention";
-  config.expect("use_sliding_window", false);
-  if (!config.has("layer_types")) return;
-  const std::vector<std::string> types = config.texts("layer_types");
-  if (std::ranges::count(types, kFull) < std::ssize(types)) {
-    config.refuse("layer_types", fmt::format("\"{}\" in every layer", kFull));
-  }
-}
-
-/// The heads of keys and values, whose default depends on the type.
-std::int64_t read_kv_heads(const HfConfig& config, std::int64_t heads) {
-  const bool has_default = is_qwen(config) && !config.is_null("num_key_value_heads");
-  const std::int64_t otherwise = config.model_type() == kMistralHfType ? kMistralKvHeads
-                                 : has_default                         ? kQwenKvHeads
-                                                                       : heads;
-  return config.count("num_key_value_heads", otherwise);
+/// The heads of keys and values. Null is as many as queries in most types.
+std::int64_t read_kv_heads(const HfConfig& config, const HfType& type, std::int64_t heads) {
+  const bool is_null = config.is_null("num_key_value_heads") && type.name != std::string_view(kMistralHfType);
+  return config.count("num_key_value_heads", type.kv_heads == 0 || is_null ? heads : type.kv_heads);
 }
 
 /// LlamaConfig::head_width: 0 for the width that follows from `hidden` and `heads`.
-std::int64_t read_head_width(const HfConfig& config, std::int64_t hidden, std::int64_t heads) {
-  const bool has_default = config.model_type() == kQwen3HfType;
-  if (!has_default && !config.has("head_dim")) return 0;
-  const std::int64_t width = config.count("head_dim", kQwen3HeadDim);
+std::int64_t read_head_width(const HfConfig& config, const HfType& type, std::int64_t hidden,
+                             std::int64_t heads) {
+  if (type.head_width == 0 && !config.has("head_dim")) return 0;
+  const std::int64_t width = config.count("head_dim", type.head_width);
   return width * heads == hidden ? 0 : width;
 }
 
-std::span<const std::string_view> classes_of(const HfConfig& config) {
-  if (config.model_type() == kQwen2HfType) return kQwen2Classes;
-  return config.model_type() == kQwen3HfType ? std::span<const std::string_view>(kQwen3Classes) : kClasses;
+void read_gemma(const HfConfig& config, LlamaConfig& llama) {
+  config.expect("hidden_activation", "gelu_pytorch_tanh");
+  config.expect("use_bidirectional_attention", false);
+  config.expect("attn_logit_softcapping", nullptr);
+  config.expect("final_logit_softcapping", nullptr);
+  constexpr double kDefaultScalar = 256.0;
+  llama.query_scalar = config.positive("query_pre_attn_scalar", kDefaultScalar);
+  llama.embedding_scale = std::sqrt(static_cast<double>(llama.hidden));
+}
+
+bool is_gemma(const HfType& type) {
+  return type.name == std::string_view(kGemma3HfType);
+}
+
+const HfType& type_of(const HfConfig& config) {
+  const std::string name = config.model_type();
+  const auto types = hf_types();
+  const auto found = std::ranges::find_if(types, [&](const HfType& type) { return type.name == name; });
+  return found == types.end() ? types.front() : *found;
+}
+
+bool has_switches_of(const LlamaConfig& config, const HfType& type) {
+  const LlamaConfig& there = type.switches;
+  if (config.qkv_bias != there.qkv_bias || config.qk_norm != there.qk_norm ||
+      config.norm_position != there.norm_position || config.norm_unit_offset != there.norm_unit_offset ||
+      config.mlp_gate != there.mlp_gate) {
+    return false;
+  }
+  const bool is_scaled =
+      std::abs(config.embedding_scale / std::sqrt(static_cast<double>(config.hidden)) - 1) < 1e-6;
+  const bool is_integer = config.query_scalar == std::floor(config.query_scalar);
+  if (is_gemma(type) ? !is_scaled || !is_integer
+                     : config.embedding_scale != 1.0 || config.query_scalar != 0.0)
+    return false;
+  std::string letters;
+  for (std::int64_t i = 0; i < config.layers; ++i) letters += static_cast<char>(config.kind_of_layer(i));
+  const bool unrotated = letters.find('n') != std::string::npos,
+             windowed = letters.find('w') != std::string::npos;
+  if (unrotated != (type.layers.unrotated_every > 0)) return false;
+  if (windowed && (type.rope.local_theta > 0) != (config.rope_local_theta > 0)) return false;
+  switch (type.layers.windows) {
+    case HfWindows::kNone:
+      return !windowed;
+    case HfWindows::kAll:
+      return windowed && letters.find('f') == std::string::npos;
+    case HfWindows::kFrom:
+      return true;
+    case HfWindows::kPattern:
+      return windowed || is_gemma(type);
+  }
+  return false;
+}
+
+/// The type that computes `config`. Throws Error(kUnsupported) if there is none.
+const HfType& type_for(const LlamaConfig& config) {
+  for (const HfType& type : hf_types()) {
+    if (has_switches_of(config, type)) return type;
+  }
+  std::vector<std::string_view> names;
+  for (const HfType& type : hf_types()) names.emplace_back(type.name);
+  throw Error(ErrorCode::kUnsupported,
+              "this combination of qkv_bias, qk_norm, norm_position, norm_unit_offset, mlp_gate, "
+              "embedding_scale, query_scalar, window, layer_pattern and rope_local_theta is none of the "
+              "model types of transformers that are written here: {}",
+              fmt::join(names, ", "));
 }
 
 }  // namespace
 
 LlamaConfig llama_from_hf(const HfConfig& config) {
-  LlamaConfig llama{.layers = config.count("num_hidden_layers"),
-                    .hidden = config.count("hidden_size"),
-                    .heads = config.count("num_attention_heads"),
-                    .ffn = config.count("intermediate_size"),
-                    .vocab = config.count("vocab_size"),
-                    .seq_len = std::min(kMaxContext, config.count("max_position_embeddings", kMaxContext)),
-                    .tied = config.flag("tie_word_embeddings", false)};
-  llama.kv_heads = read_kv_heads(config, llama.heads);
-  llama.head_width = read_head_width(config, llama.hidden, llama.heads);
-  config.expect("hidden_act", "silu");
-  llama.norm_epsilon = config.positive("rms_norm_eps", kTheirEpsilon);
-  llama.qkv_bias = config.model_type() == kQwen2HfType;
-  if (config.model_type() == kQwen3HfType) llama.qk_norm = QkNorm::kHead;
-  if (is_qwen(config)) check_qwen_window(config);
-  if (config.model_type() == kMistralHfType) check_mistral_window(config);
-  if (!llama.qkv_bias) config.expect("attention_bias", false);
-  if (!is_qwen(config)) config.expect("mlp_bias", false);
-  config.architecture(classes_of(config));
-  const Rope rope = read_rope(config);
-  llama.rope_theta = rope.theta;
-  llama.rope_scaling = rope.scaling;
+  const HfType& type = type_of(config);
+  LlamaConfig llama = type.switches;
+  llama.layers = config.count("num_hidden_layers");
+  llama.hidden = config.count("hidden_size");
+  llama.heads = config.count("num_attention_heads");
+  llama.ffn = config.count("intermediate_size");
+  llama.vocab = config.count("vocab_size");
   const std::int64_t context = config.count("max_position_embeddings", kMaxContext);
+  llama.seq_len = std::min(kMaxContext, context);
+  llama.tied = config.flag("tie_word_embeddings", type.tied);
+  llama.kv_heads = read_kv_heads(config, type, llama.heads);
+  llama.head_width = read_head_width(config, type, llama.hidden, llama.heads);
+  llama.norm_epsilon = config.positive("rms_norm_eps", type.epsilon);
+  if (is_gemma(type)) {
+    read_gemma(config, llama);
+  } else {
+    config.expect("hidden_act", "silu");
+  }
+  if (type.has_attention_bias) config.expect("attention_bias", false);
+  if (type.has_mlp_bias) config.expect("mlp_bias", false);
+  config.architecture(type.classes);
+  read_hf_layers(config, type.layers, llama);
+  read_hf_rope(config, type.rope, llama);
   if (context > kMaxContext) {
     config.note(fmt::format(
         "max_position_embeddings is {}: unless the job sets model.seq_len, the context is {} tokens", context,
         kMaxContext));
   }
-  config.settle(is_qwen(config) ? std::span<const HfIdleKeys>(kQwenIdle) : kIdle);
+  config.settle(kIdle);
   return llama;
 }
 
 nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
-  const std::string_view name = config.qkv_bias                   ? kQwen2Classes[0]
-                                : config.qk_norm != QkNorm::kNone ? kQwen3Classes[0]
-                                                                  : kClasses[0];
-  const char* const type = config.qkv_bias                   ? kQwen2HfType
-                           : config.qk_norm != QkNorm::kNone ? kQwen3HfType
-                                                             : kLlamaHfType;
-  nlohmann::ordered_json json{{"architectures", nlohmann::ordered_json::array({name})},
-                              {"model_type", type},
+  const HfType& type = type_for(config);
+  nlohmann::ordered_json json{{"architectures", nlohmann::ordered_json::array({type.classes[0]})},
+                              {"model_type", type.name},
                               {"vocab_size", config.vocab},
                               {"max_position_embeddings", config.seq_len},
                               {"hidden_size", config.hidden},
@@ -227,12 +269,18 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
                               {"num_attention_heads", config.heads},
                               {"num_key_value_heads", config.kv_heads},
                               {"head_dim", config.head_dim()},
-                              {"hidden_act", "silu"},
-                              {"rms_norm_eps", config.norm_epsilon},
-                              {"rope_theta", config.rope_theta},
-                              {"rope_scaling", rope_scaling_json(config.rope_scaling)}};
-  if (!config.qkv_bias) json["attention_bias"] = false;
-  json[config.qkv_bias || config.qk_norm != QkNorm::kNone ? "use_sliding_window" : "mlp_bias"] = false;
+                              {"rms_norm_eps", config.norm_epsilon}};
+  if (is_gemma(type)) {
+    json["hidden_activation"] = "gelu_pytorch_tanh";
+    const auto scalar = static_cast<std::int64_t>(config.query_scalar);  // transformers takes only integers
+    json["query_pre_attn_scalar"] = scalar > 0 ? scalar : config.head_dim();
+  } else {
+    json["hidden_act"] = "silu";
+  }
+  write_hf_rope(config, type.rope.local_theta > 0, json);
+  if (type.has_attention_bias) json["attention_bias"] = false;
+  if (type.has_mlp_bias && type.layers.windows == HfWindows::kNone) json["mlp_bias"] = false;
+  write_hf_layers(config, type.layers, json);
   json["tie_word_embeddings"] = config.tied;
   json["bos_token_id"] = nullptr;
   json["eos_token_id"] = nullptr;
@@ -240,10 +288,6 @@ nlohmann::ordered_json llama_hf_config(const LlamaConfig& config) {
 }
 
 HfModel llama_to_hf(const LlamaConfig& config) {
-  if (config.qkv_bias && config.qk_norm != QkNorm::kNone) {
-    throw Error(ErrorCode::kUnsupported,
-                "a decoder with qkv_bias and qk_norm has no form in transformers' format here");
-  }
   std::vector<HfCopy> copies;
   if (config.tied) copies.push_back({"lm_head.weight", "model.embed_tokens.weight"});
   const RopeFrequencies rope =

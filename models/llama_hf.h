@@ -1,4 +1,4 @@
-// Llama, Qwen2 and Qwen3 in the format of Hugging Face's transformers: config.json and tensor names. Both
+// Llama and its relatives in the format of Hugging Face's transformers: config.json and tensor names. Both
 // sides pair the two halves of a head in rotary positions, so no permutation is needed.
 #pragma once
 
@@ -11,8 +11,12 @@ namespace trireme {
 // model_type of config.json. A Mistral without a sliding window is a Llama, and is written as one.
 inline constexpr const char* kLlamaHfType = "llama";
 inline constexpr const char* kMistralHfType = "mistral";
-inline constexpr const char* kQwen2HfType = "qwen2";  // Qwen2 and Qwen2.5, without a sliding window
-inline constexpr const char* kQwen3HfType = "qwen3";  // dense Qwen3, likewise
+inline constexpr const char* kQwen2HfType = "qwen2";  // Qwen2 and Qwen2.5
+inline constexpr const char* kQwen3HfType = "qwen3";  // dense Qwen3
+inline constexpr const char* kSmolLm3HfType = "smollm3";
+inline constexpr const char* kOlmo2HfType = "olmo2";
+inline constexpr const char* kOlmo3HfType = "olmo3";
+inline constexpr const char* kGemma3HfType = "gemma3_text";  // the text model
 
 /// The shape, with a context of at most 2048 tokens, as in llama_config_for_size(). Throws
 /// Error(kInvalidInput) for an invalid number, and Error(kUnsupported) naming the key if build_llama() does
@@ -22,8 +26,8 @@ LlamaConfig llama_from_hf(const HfConfig& config);
 /// config.json of llama_to_hf(). Contains every value of `config` that affects a forward pass.
 nlohmann::ordered_json llama_hf_config(const LlamaConfig& config);
 
-/// A LlamaForCausalLM of this shape, a Qwen2ForCausalLM if it has qkv_bias, or a Qwen3ForCausalLM if it has
-/// qk_norm. Throws Error(kUnsupported) if it has both.
+/// The first type, in the order above, that computes the switches of `config`: a LlamaForCausalLM without
+/// any. Throws Error(kUnsupported) if no type does.
 HfModel llama_to_hf(const LlamaConfig& config);
 
 }  // namespace trireme

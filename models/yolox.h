@@ -32,7 +32,7 @@ std::int64_t yolox_anchors(std::int64_t height, std::int64_t width);
 
 /// Blocks: "stem", "dark2" to "dark5", "C3_p4", "C3_p3", "C3_n3", "C3_n4", "head.2", "head.1", "head.0". The
 /// first reads images [B, H, W, 3] fp32 with sides that are multiples of 32. The last returns raw predictions
-/// [B, yolox_anchors(H, W), 5 + classes], with targets and without: training needs a block with the loss
+/// [B, yolox_anchors(H, W), 5 + classes], with targets and without: build_yolox_detector() puts the loss
 /// behind it. A row holds the box's x and y relative to its pixel and the logarithms of width and height, all
 /// in units of the stride, the logit of the objectness and the logits of the classes. Rows are ordered by
 /// stride, then as pixels of their feature map. Throws Error(kInvalidInput) for numbers that are not

@@ -15,6 +15,10 @@ std::int64_t stage_channels(const YoloxConfig& config, int stage) {
   return config.width << (stage - 1);
 }
 
+// -log((1 - p) / p) for p = 0.01: nearly all anchors are background, whose loss would dwarf all else at first
+// (Lin et al. 2017, section 4.1).
+constexpr float kRareLogit = -4.59511985f;
+
 }  // namespace
 
 YoloxStem::YoloxStem(const YoloxConfig& config)
@@ -110,17 +114,19 @@ YoloxHead::YoloxHead(const YoloxConfig& config, int level)
     class_convs_.push_back(declare_conv(fmt::format("cls_convs.{}.{}", level, i), inner));
     box_convs_.push_back(declare_conv(fmt::format("reg_convs.{}.{}", level, i), inner));
   }
-  classes_ = declare_prediction(fmt::format("cls_preds.{}", level), config.classes);
-  box_ = declare_prediction(fmt::format("reg_preds.{}", level), 4);
-  objectness_ = declare_prediction(fmt::format("obj_preds.{}", level), 1);
+  classes_ = declare_prediction(fmt::format("cls_preds.{}", level), config.classes, kRareLogit);
+  box_ = declare_prediction(fmt::format("reg_preds.{}", level), 4, 0.0f);
+  objectness_ = declare_prediction(fmt::format("obj_preds.{}", level), 1, kRareLogit);
 }
 
-YoloxHead::Prediction YoloxHead::declare_prediction(const std::string& name, std::int64_t outputs) {
-  return {.weight = declare({.name = name + ".weight",
-                             .shape = {outputs, channels_, 1, 1},
-                             .init = Initializer::normal(0.01f)}),
-          .bias = declare(
-              {.name = name + ".bias", .shape = {outputs}, .init = Initializer::zeros(), .decay = false})};
+YoloxHead::Prediction YoloxHead::declare_prediction(const std::string& name, std::int64_t outputs,
+                                                    float bias) {
+  return {
+      .weight = declare({.name = name + ".weight",
+                         .shape = {outputs, channels_, 1, 1},
+                         .init = Initializer::normal(0.01f)}),
+      .bias = declare(
+          {.name = name + ".bias", .shape = {outputs}, .init = Initializer::constant(bias), .decay = false})};
 }
 
 // {map, maps..., predictions...} -> {maps..., predictions..., prediction}

@@ -78,7 +78,7 @@ class YoloxHead final : public YoloxBlock {
   struct Prediction {
     ParamRef weight, bias;
   };
-  Prediction declare_prediction(const std::string& name, std::int64_t outputs);
+  Prediction declare_prediction(const std::string& name, std::int64_t outputs, float bias);
 
   YoloxConv stem_;
   std::vector<YoloxConv> class_convs_, box_convs_;

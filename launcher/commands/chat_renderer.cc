@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,6 +27,21 @@ Json parse_reply(const std::string& line) {
   return reply;
 }
 
+std::string to_text(const ChatRenderer::Request& request) {
+  const ChatRenderer::Template& chat_template = request.chat_template;
+  Json json{{"folder", chat_template.folder}, {"contents", nullptr},    {"remedy", chat_template.remedy},
+            {"targets", request.targets},     {"files", Json::array()}, {"chats", Json::array()}};
+  if (chat_template.contents) json["contents"] = *chat_template.contents;
+  for (const std::filesystem::path& file : request.files) json["files"].push_back(file.string());
+  for (const std::string& prompt : request.prompts) {
+    Json messages = Json::array();
+    if (!request.system.empty()) messages.push_back({{"role", "system"}, {"content", request.system}});
+    messages.push_back({{"role", "user"}, {"content", prompt}});
+    json["chats"].push_back(std::move(messages));
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace
 
 // The constructor throws after the child was started, so the destructor would not run.
@@ -44,28 +60,29 @@ ChatRenderer::~ChatRenderer() {
 }
 
 void ChatRenderer::start(const Request& request) {
-  Json json{{"folder", request.folder}, {"targets", request.targets}, {"files", Json::array()}};
-  for (const std::filesystem::path& file : request.files) json["files"].push_back(file.string());
-  const std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = to_text(request);
+  // A file in memory: a request can be longer than an argument may be.
+  const std::unique_ptr<std::FILE, Close> input(::fdopen(::memfd_create("request", MFD_CLOEXEC), "w"));
+  const bool is_written = input != nullptr &&
+                          std::fwrite(text.data(), 1, text.size(), input.get()) == text.size() &&
+                          std::fflush(input.get()) == 0 && ::lseek(::fileno(input.get()), 0, SEEK_SET) == 0;
+  TRIREME_CHECK(is_written, "cannot pass {} bytes to python3: {}", text.size(), std::strerror(errno));
   int ends[2];
   TRIREME_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe to python3: {}", std::strerror(errno));
   lines_.reset(::fdopen(ends[0], "r"));
   // Isolated (-I): neither the working directory nor the environment adds modules.
-  const char* arguments[] = {"python3", "-I", "-c", kChatScript, text.c_str(), nullptr};
+  const char* arguments[] = {"python3", "-I", "-c", kChatScript, nullptr};
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, ends[1], 1);  // of the child
+  posix_spawn_file_actions_adddup2(&files, ::fileno(input.get()), 0);  // of the child
+  posix_spawn_file_actions_adddup2(&files, ends[1], 1);
   const int error =
       posix_spawnp(&process_, arguments[0], &files, nullptr, const_cast<char* const*>(arguments), environ);
   posix_spawn_file_actions_destroy(&files);
   ::close(ends[1]);
   if (error != 0) process_ = -1;
-  TRIREME_CHECK(
-      error == 0,
-      "cannot start python3, which renders chat templates: {}. Install python3-jinja2, or give fewer "
-      "files in one command if the list is too long",
-      std::strerror(error));
+  TRIREME_CHECK(error == 0, "cannot start python3, which renders chat templates: {}. Install python3-jinja2",
+                std::strerror(error));
 }
 
 void ChatRenderer::read_header() {
@@ -75,6 +92,9 @@ void ChatRenderer::read_header() {
   header_.special_tokens = reply.at("ends").get<std::vector<std::string>>();
   header_.literals = reply.at("literals").get<std::vector<std::string>>();
   header_.writes_date = reply.at("date").get<bool>();
+  header_.is_legacy = reply.at("legacy").get<bool>();
+  header_.end = reply.at("end").get<std::string>();
+  header_.stops = reply.at("stops").get<std::vector<std::string>>();
 }
 
 std::optional<std::string> ChatRenderer::read_line() {
@@ -98,6 +118,15 @@ std::optional<RenderedChat> ChatRenderer::next() {
   ::waitpid(std::exchange(process_, -1), &status, 0);
   TRIREME_CHECK(status == 0, "python3 failed while it rendered conversations; its messages are above");
   return std::nullopt;
+}
+
+void check_prefixes(const ChatRenderer::Header& header, const std::string& folder,
+                    const Tokenizer& tokenizer) {
+  TRIREME_CHECK(
+      !header.is_legacy || tokenizer.kind() != kSentencePieceTokenizer,
+      "{}: tokenizer_config.json has \"legacy\": true, with which transformers writes a space behind "
+      "each special token, and this is not computed here: set it to false, also where the model is used",
+      folder);
 }
 
 void ChatRenderer::end() noexcept {

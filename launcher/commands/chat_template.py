@@ -1,9 +1,12 @@
 """Renders conversations with a Jinja2 chat template and finds the text of their targets.
 
-`trireme data chat` runs this program once; it is a part of the trireme binary. Its argument is a JSON object:
-"folder" (of the tokenizer), "files" (JSON lines) and "targets" ("assistant", "last" or "all"). It writes JSON lines:
+`trireme data chat` and `trireme sample --chat` run this program once; it is a part of the trireme binary. Its standard
+input is a JSON object: "folder" (of the tokenizer), "contents" (texts of the folder's files by name, or null: they are
+read), "remedy" (for a missing template), and either "files" (JSON lines) and "targets" ("assistant", "last" or "all"),
+or "chats" (lists of messages that the assistant is to answer). It writes JSON lines:
 
-    {"ends": [special tokens], "literals": [tokens in the template's text], "date": bool}   first
+    {"ends": [special tokens], "literals": [tokens in the template's text], "date": bool,
+     "end": text after an answer, "stops": [special tokens in it], "legacy": bool}          first
     {"where": "FILE:LINE", "text": "...", "spans": [[begin, end], ...]}                     a conversation
     {"error": "..."}                                                                        last, if any
 
@@ -37,48 +40,66 @@ LITERAL = re.compile(r"<\|[^<>|\s]+\|>")
 BLOCK = re.compile(r"\{%[-+]?\s*generation\b")
 
 
-def read_json(path):
-    try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise Refused(f"{path} cannot be read: {error}") from error
-    if not isinstance(value, dict):
-        raise Refused(f"{path} is not a JSON object")
-    return value
+class Folder:
+    """The files of a tokenizer's folder, or their contents as a checkpoint keeps them."""
 
+    def __init__(self, request):
+        self.place, self.contents, self.remedy = request["folder"], request["contents"], request["remedy"]
+        if self.contents is None and not os.path.isdir(self.place):
+            raise Refused(f"--tokenizer {self.place}: there is no such folder")
 
-def find_template(folder):
-    """The source of the template and the file that holds it."""
-    if not os.path.isdir(folder):
-        raise Refused(f"--tokenizer {folder}: there is no such folder")
-    path = os.path.join(folder, "chat_template.jinja")
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            return file.read(), path
-    for name in ("tokenizer_config.json", "chat_template.json"):
-        path = os.path.join(folder, name)
-        found = read_json(path).get("chat_template")
-        if isinstance(found, list):  # named templates
-            found = {entry.get("name"): entry.get("template") for entry in found}.get("default")
-        if isinstance(found, str):
-            return found, path
-    raise Refused(f"{folder} has no chat template: neither chat_template.jinja nor \"chat_template\" in "
-                  "tokenizer_config.json. Use the folder of a chat model, or add the file")
+    def path(self, name):
+        """The file in messages."""
+        return os.path.join(self.place, name) if self.contents is None else f"{name} of {self.place}"
 
+    def read(self, name):
+        """The text of a file; None if there is none."""
+        if self.contents is not None:
+            return self.contents.get(name)
+        try:
+            with open(self.path(name), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise Refused(f"{self.path(name)} cannot be read: {error}") from error
 
-def find_special_tokens(folder):
-    """The variables bos_token, eos_token and others of templates."""
-    tokens = {}
-    for name in ("special_tokens_map.json", "tokenizer_config.json"):
-        for key, value in read_json(os.path.join(folder, name)).items():
-            if isinstance(value, dict):
-                value = value.get("content")
-            if key.endswith("_token") and isinstance(value, str):
-                tokens[key] = value
-    return tokens
+    def read_json(self, name):
+        text = self.read(name)
+        if text is None:
+            return {}
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise Refused(f"{self.path(name)} cannot be read: {error}") from error
+        if not isinstance(value, dict):
+            raise Refused(f"{self.path(name)} is not a JSON object")
+        return value
+
+    def template(self):
+        """The source of the template and the file that holds it."""
+        text = self.read("chat_template.jinja")
+        if text is not None:
+            return text, self.path("chat_template.jinja")
+        for name in ("tokenizer_config.json", "chat_template.json"):
+            found = self.read_json(name).get("chat_template")
+            if isinstance(found, list):  # named templates
+                found = {entry.get("name"): entry.get("template") for entry in found}.get("default")
+            if isinstance(found, str):
+                return found, self.path(name)
+        raise Refused(f"{self.place} has no chat template: neither chat_template.jinja nor \"chat_template\" in "
+                      f"tokenizer_config.json. {self.remedy}")
+
+    def special_tokens(self):
+        """The variables bos_token, eos_token and others of templates."""
+        tokens = {}
+        for name in ("special_tokens_map.json", "tokenizer_config.json"):
+            for key, value in self.read_json(name).items():
+                if isinstance(value, dict):
+                    value = value.get("content")
+                if key.endswith("_token") and isinstance(value, str):
+                    tokens[key] = value
+        return tokens
 
 
 class TargetBlock(jinja2.ext.Extension):
@@ -106,8 +127,9 @@ def to_json(value, ensure_ascii=False, indent=None, separators=None, sort_keys=F
 
 class Template:
     def __init__(self, folder):
-        self.source, self.path = find_template(folder)
-        self.tokens = find_special_tokens(folder)
+        self.source, self.path = folder.template()
+        self.tokens = folder.special_tokens()
+        self.is_legacy = folder.read_json("tokenizer_config.json").get("legacy") is True
         self.has_blocks = BLOCK.search(self.source) is not None
         today = datetime.datetime.now()  # once: all conversations have the same date
         self.environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
@@ -141,9 +163,13 @@ class Template:
     def header(self):
         names = [value for key, value in sorted(self.tokens.items())
                  if key in ("bos_token", "eos_token") and re.search(rf"\b{key}\b", self.source)]
-        ends = list(dict.fromkeys(names + SPECIAL.findall(self.end)))
+        stops = list(dict.fromkeys(SPECIAL.findall(self.end)))
+        ends = list(dict.fromkeys(names + stops))
         literals = [word for word in dict.fromkeys(LITERAL.findall(self.source)) if word not in ends]
-        return {"ends": ends, "literals": literals, "date": "strftime_now" in self.source}
+        eos = self.tokens.get("eos_token")
+        return {"ends": ends, "literals": literals, "date": "strftime_now" in self.source, "end": self.end,
+                "legacy": self.is_legacy,
+                "stops": stops + ([eos] if eos is not None and eos not in stops else [])}
 
     def block_spans(self, messages, tools, full):
         begin, end = secrets.token_hex(16), secrets.token_hex(16)
@@ -282,17 +308,19 @@ def write(value):
 
 
 def main():
-    request = json.loads(sys.argv[1])
+    request = json.load(sys.stdin.buffer)
     try:
-        template = Template(request["folder"])
+        template = Template(Folder(request))
         write(template.header())
-        for path in request["files"]:
+        for path in request.get("files", []):
             for number, line in lines_of(path):
                 where = f"{path}:{number}"
                 try:
                     write({"where": where, **render_line(template, line, request["targets"])})
                 except Refused as error:
                     raise Refused(f"{where}: {error}") from error
+        for number, messages in enumerate(request.get("chats", []), 1):
+            write({"where": f"prompt {number}", "text": template.render(messages, prompt=True), "spans": []})
     except (Refused, OSError) as error:
         write({"error": str(error)})
 

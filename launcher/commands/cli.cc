@@ -65,6 +65,7 @@ int parse_and_run(int argc, const char* const* argv, const LaunchEnvironment& la
   add_export_command(app, chosen);
   add_checkpoint_command(app, chosen);
   add_sample_command(app, chosen);
+  add_detect_command(app, chosen);
   add_data_command(app, chosen);
   add_doctor_command(app, chosen);
   add_help_examples(app);

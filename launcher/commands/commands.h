@@ -21,6 +21,7 @@ void add_checkpoint_command(CLI::App& app, Command& chosen);
 void add_data_command(CLI::App& app, Command& chosen);
 /// Adds `trireme data chat` to `trireme data`.
 void add_data_chat_command(CLI::App& data, Command& chosen);
+void add_detect_command(CLI::App& app, Command& chosen);
 void add_doctor_command(CLI::App& app, Command& chosen);
 void add_eval_command(CLI::App& app, Command& chosen);
 void add_export_command(CLI::App& app, Command& chosen);

@@ -36,8 +36,9 @@ void warn_of_template(const ChatRenderer::Header& header, const std::string& fol
                     folder));
   }
   const auto tokenizer = load_tokenizer(folder);
+  check_prefixes(header, folder, *tokenizer);
   for (const std::string& literal : header.literals) {
-    if (const std::size_t count = tokenizer->encode(literal).size(); count > 1) {
+    if (const std::size_t count = tokenizer->encode_chat(literal).size(); count > 1) {
       log_warning(
           fmt::format("the chat template of {} writes {}, which is {} tokens of text in the vocabulary",
                       folder, literal, count));
@@ -61,8 +62,9 @@ ExitCode run_data_chat(const ChatArguments& arguments, const LaunchEnvironment& 
   const std::vector<std::filesystem::path> inputs(arguments.inputs.begin(), arguments.inputs.end());
   TextSources sources = find_text({.inputs = inputs, .exclude = arguments.out, .json_as_text = true});
   check_found(sources, inputs, /*lines=*/true);
-  ChatRenderer renderer(
-      {.folder = arguments.tokenizer, .files = sources.files, .targets = arguments.targets});
+  ChatRenderer renderer({.chat_template = {.folder = arguments.tokenizer, .contents = {}},
+                         .files = sources.files,
+                         .targets = arguments.targets});
   warn_of_template(renderer.header(), arguments.tokenizer);
   PrepareChatOptions options{.sources = std::move(sources),
                              .output = arguments.out,

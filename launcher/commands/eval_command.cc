@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -27,6 +28,7 @@
 #include "launcher/keys/left_out.h"
 #include "launcher/render/json_text.h"
 #include "launcher/report/class_report.h"
+#include "launcher/report/detection_report.h"
 #include "launcher/report/predictions_file.h"
 #include "launcher/train/evaluation.h"
 #include "launcher/train/progress.h"
@@ -37,6 +39,8 @@
 
 namespace trireme {
 namespace {
+
+constexpr std::string_view kAnnotationsOverride = "data.eval_annotations=";
 
 struct EvalArguments {
   std::string checkpoint;
@@ -53,7 +57,12 @@ struct EvalArguments {
 /// The checkpoint's job, as this command runs it.
 JobConfig eval_config(const TrainedModel& model, const EvalArguments& arguments) {
   JobConfig config = resolve(evaluation_config(model.config, arguments.overrides));
-  if (!arguments.data.empty()) config.data.eval = arguments.data;
+  if (!arguments.data.empty()) {
+    config.data.eval = arguments.data;
+    const bool has_annotations = std::ranges::any_of(
+        arguments.overrides, [](const std::string& text) { return text.starts_with(kAnnotationsOverride); });
+    if (!has_annotations) config.data.eval_annotations.clear();  // of the other data
+  }
   if (!arguments.on_bad_image.empty()) read_word(arguments.on_bad_image, config.data.on_bad_image);
   TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == DataKind::kSynthetic,
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
@@ -73,15 +82,23 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
   return options;
 }
 
+/// Also the next tokens of texts.
+bool counts_top_k(const ModelSection& model) {
+  return !family_of(model).makes_pictures && !family_of(model).detects;
+}
+
 /// The loss of a token in other units. Bits per byte do not depend on the tokenizer.
 struct TextFigures {
   double perplexity;
   std::optional<double> bits_per_byte;  // if the data records the byte count of its tokens
+  bool of_marked_targets = false;       // conversations: other tokens do not count
 };
 
 std::optional<TextFigures> text_figures(const JobConfig& config, const EvalMetrics& metrics) {
   if (!family_of(config.model).writes_text) return std::nullopt;
-  TextFigures figures{.perplexity = std::exp(metrics.loss)};
+  TextFigures figures{.perplexity = std::exp(metrics.loss),
+                      .bits_per_byte = std::nullopt,
+                      .of_marked_targets = config.data.kind == DataKind::kChat};
   const auto prepared =
       config.data.kind == DataKind::kTokens ? find_prepared_data(config.data.eval) : std::nullopt;
   if (prepared && prepared->info.source_bytes > 0) {
@@ -94,14 +111,16 @@ std::optional<TextFigures> text_figures(const JobConfig& config, const EvalMetri
 
 std::string describe(const TextFigures& figures) {
   std::string text = fmt::format("  perplexity {:.3f}", figures.perplexity);
+  if (figures.of_marked_targets) text += " of the marked targets alone";
   if (figures.bits_per_byte) text += fmt::format("  {:.4f} bits per byte", *figures.bits_per_byte);
   return text;
 }
 
 void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
-           const std::optional<ClassReport>& classes, std::int64_t num_left_out, const TrainedModel& model,
-           const EvalArguments& arguments) {
+           const std::optional<ClassReport>& classes, const std::vector<std::string>& class_names,
+           std::int64_t num_left_out, const TrainedModel& model, const EvalArguments& arguments) {
   if (!arguments.json) {
+    if (metrics.detection) print_text(to_text(*metrics.detection, class_names));
     if (classes) print_text(to_text(*classes));
     print_line(fmt::format("{}: {}{} over {} samples", model.folder.string(), describe_eval(metrics),
                            text ? describe(*text) : "", metrics.num_samples));
@@ -116,7 +135,9 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
   if (metrics.top1) json["top1"] = *metrics.top1;
   if (metrics.top5) json["top5"] = *metrics.top5;
   if (!metrics.noise_bands.empty()) json["noise_bands"] = metrics.noise_bands;
+  if (metrics.detection) json.update(to_json(*metrics.detection, class_names));
   if (text) json["perplexity"] = text->perplexity;
+  if (text && text->of_marked_targets) json["targets"] = "marked";
   if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
   if (classes) json.update(to_json(*classes));
   print_line(json_text(json));
@@ -143,9 +164,12 @@ void check_data(const DataRecord& saved, const JobConfig& config, const JobData&
 /// Before the evaluation, because it may take long.
 void check_files(const JobConfig& config, const EvalArguments& arguments) {
   for (const auto& [option, file] :
-       {std::pair("--predictions", arguments.predictions), std::pair("--confusion", arguments.confusion)}) {
+       {std::pair<const char*, const std::string&>("--predictions", arguments.predictions),
+        {"--confusion", arguments.confusion}}) {
     if (file.empty()) continue;
-    TRIREME_CHECK(counts_classes(config.model), "{}: a {} does not classify", option, config.model.name);
+    const bool has_file =
+        counts_classes(config.model) || (family_of(config.model).detects && &file == &arguments.predictions);
+    TRIREME_CHECK(has_file, "{}: a {} does not classify", option, config.model.name);
     check_is_new(option, file, arguments.force);
     check_can_be_written(option, file);
   }
@@ -188,13 +212,16 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         run_stage(*comm, [&] { engine = std::make_unique<Engine>(blocks, rank.comm, options); });
         run_stage(*comm, [&] { model.load(*engine, arguments.ema); });
         ClassPredictions predictions;
+        std::optional<DetectionResults> detections;
+        if (data.eval_set) detections.emplace(data.eval_set, data.eval->num_samples());
         const bool has_classes = counts_classes(config.model);
         EvalMetrics metrics = evaluate(*engine, {.dataset = data.eval,
                                                  .num_samples = data.eval->num_samples(),
                                                  .workers = num_data_workers(config, options.threads),
-                                                 .counts_top_k = !family_of(config.model).makes_pictures,
+                                                 .counts_top_k = counts_top_k(config.model),
                                                  .by_noise_band = family_of(config.model).makes_pictures,
-                                                 .predictions = has_classes ? &predictions : nullptr});
+                                                 .predictions = has_classes ? &predictions : nullptr,
+                                                 .detections = detections ? &*detections : nullptr});
         metrics.of_averages = arguments.ema;
         if (!std::isfinite(metrics.loss)) {  // on every rank
           throw AgreedError(ErrorCode::kRuntime,
@@ -217,8 +244,14 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
             if (!arguments.confusion.empty()) write_text_file(arguments.confusion, to_svg(*classes));
           });
         }
+        if (detections && !arguments.predictions.empty()) {
+          run_stage(*comm, [&] {
+            if (comm->rank() == 0)
+              write_text_file(arguments.predictions, json_text(detections->to_json()) + "\n");
+          });
+        }
         if (comm->rank() == 0) {
-          print(metrics, text_figures(config, metrics), classes,
+          print(metrics, text_figures(config, metrics), classes, class_names,
                 data.eval->num_samples() - metrics.num_samples, model, arguments);
         }
         return ExitCode::kDone;
@@ -236,8 +269,10 @@ void add_eval_command(CLI::App& app, Command& chosen) {
           "A checkpoint, the output folder of a run (its newest checkpoint), or a folder of Hugging Face's "
           "transformers")
       ->required();
-  command->add_option("--data", arguments->data,
-                      "Evaluation data (default: data.eval of the checkpoint's job)");
+  command->add_option(
+      "--data", arguments->data,
+      "Evaluation data (default: data.eval of the checkpoint's job). COCO's annotations of it are "
+      "given with --set data.eval_annotations=FILE");
   command
       ->add_option("--set", arguments->overrides,
                    "Overrides a key of the checkpoint's job for data, precision or layout: "
@@ -257,7 +292,7 @@ void add_eval_command(CLI::App& app, Command& chosen) {
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_option("--predictions", arguments->predictions,
                       "For classes: write a file with one JSON object per sample: picture, label, predicted, "
-                      "probability");
+                      "probability. For detectors: a JSON file in COCO's format of results");
   command->add_option("--confusion", arguments->confusion, "For classes: draw the confusion matrix, as SVG");
   command->add_flag("--force", arguments->force, "Replace these files");
   command->callback([arguments, &chosen] {

@@ -17,9 +17,10 @@ std::unique_ptr<Tokenizer> tokenizer_of_run(const RunState& state, const std::fi
 /// separate documents by an empty line have none.
 void add_document_tokens(const Tokenizer& tokenizer, HfExtras& extras);
 
-/// Writes tokenizer.json, or tokenizer.model for SentencePiece, and the extras' files. Without a
-/// tokenizer_config.json among the extras, tokenizer.json gets one. Bytes become byte-level BPE without
-/// merges, which has the same ids.
+/// Writes tokenizer.json, or tokenizer.model for SentencePiece. Without a tokenizer_config.json among the
+/// extras, writes one with which transformers gives equal ids, except that texts of special tokens become
+/// these tokens; SentencePiece models that transformers would read otherwise get none. Bytes become
+/// byte-level BPE without merges, which has the same ids.
 void write_tokenizer(const Tokenizer& tokenizer, const HfExtras& extras, const std::filesystem::path& out);
 
 }  // namespace trireme

@@ -34,6 +34,7 @@ constexpr HelpExample kHelpExamples[] = {
     {"checkpoint", "diff", "trireme checkpoint diff out/one out/two"},
     {"checkpoint", "prune", "trireme checkpoint prune out/job --keep 3"},
     {"sample", "", "trireme sample out/job --prompt \"Once upon a time\" --tokens 200"},
+    {"detect", "", "trireme detect out/job photos/*.jpg --out found"},
     {"data", "", "trireme data text notes --out data"},
     {"data", "text", "trireme data text notes --out data --train-tokenizer 8000"},
     {"data", "documents", "trireme data documents reviews.tsv --out data"},

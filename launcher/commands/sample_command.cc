@@ -1,5 +1,6 @@
 // trireme sample CHECKPOINT --images N --grid FILE.png [--sampler ddim] [--steps 50] [--guidance G] ...
-// trireme sample CHECKPOINT --prompt TEXT --tokens N [--seed S] [--temperature T] [--top-k K] [--top-p P] ...
+// trireme sample CHECKPOINT --prompt TEXT [--chat [--system TEXT]] --tokens N [--seed S] [--temperature T]
+// ...
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launcher/commands/chat_prompts.h"
 #include "launcher/commands/commands.h"
 #include "launcher/commands/generated_text.h"
 #include "launcher/commands/number_range.h"
@@ -37,9 +39,10 @@ namespace {
 struct SampleArguments {
   std::string checkpoint;
   std::string prompt;
-  std::string prompts;             // a file
-  std::vector<std::string> stops;  // texts
-  bool stops_at_document = false;
+  std::string prompts;  // a file
+  bool chat = false;    // prompts are messages of a user
+  std::string system;
+  TextEnds ends;
   std::string tokenizer;
   int threads = 0;
   bool ema = false;
@@ -57,16 +60,17 @@ std::unique_ptr<Tokenizer> find_tokenizer(const SampleArguments& arguments, cons
   return tokenizer;
 }
 
-std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& prompt,
-                                        std::int64_t vocab) {
-  // An empty prompt means the beginning of a document.
-  auto tokens = prompt.empty() ? tokenizer.document_separator() : tokenizer.encode(prompt);
+/// An empty prompt means the beginning of a document.
+std::vector<std::int32_t> encode_prompt(const Tokenizer& tokenizer, const std::string& prompt) {
+  return prompt.empty() ? tokenizer.document_separator() : tokenizer.encode(prompt);
+}
+
+void check_tokens(std::span<const std::int32_t> tokens, std::int64_t vocab) {
   for (const std::int32_t token : tokens) {
     TRIREME_CHECK(token < vocab,
                   "the tokenizer gives token {}, the model's vocabulary has {}: they do not belong together",
                   token, vocab);
   }
-  return tokens;
 }
 
 constexpr std::size_t kPrintEvery = 8;  // tokens
@@ -84,43 +88,86 @@ std::vector<std::string> read_prompts(const std::string& path) {
   return prompts;
 }
 
+struct Prompt {
+  std::string text;
+  std::vector<std::int32_t> tokens;  // at least one
+};
+
+/// Templates of folders given with --tokenizer come first: a run may have no template of its own.
+ChatRenderer::Template chat_template_of(const SampleArguments& arguments, const TrainedModel& model) {
+  std::error_code error;
+  if (std::filesystem::is_directory(arguments.tokenizer, error)) {
+    return {.folder = arguments.tokenizer, .contents = std::nullopt};
+  }
+  return {.folder = model.folder.string(),
+          .contents = model.extras().files,
+          .remedy = "Give the folder of the chat model with --tokenizer"};
+}
+
+/// The prompts of the arguments. With --chat, the ends of an answer are added to `ends`.
+std::vector<Prompt> take_prompts(const SampleArguments& arguments, const TrainedModel& model,
+                                 const Tokenizer& tokenizer, std::int64_t vocab, TextEnds& ends) {
+  std::vector<std::string> texts{arguments.prompt};
+  if (!arguments.prompts.empty()) texts = read_prompts(arguments.prompts);
+  std::vector<Prompt> prompts;
+  if (!arguments.chat) {
+    for (const std::string& text : texts)
+      prompts.push_back({.text = text, .tokens = encode_prompt(tokenizer, text)});
+  } else {
+    TRIREME_CHECK(!texts.front().empty() || !arguments.prompts.empty(),
+                  "--chat needs a message of the user: give --prompt TEXT or --prompts FILE");
+    ChatRenderer::Request request{.chat_template = chat_template_of(arguments, model)};
+    request.prompts = texts;
+    request.system = arguments.system;
+    ChatPrompts chat = render_prompts(request, tokenizer);
+    for (std::size_t i = 0; i < texts.size(); ++i)
+      prompts.push_back({.text = texts[i], .tokens = std::move(chat.tokens[i])});
+    ends.tokens = end_ids_of(model.extras());
+    ends.tokens.insert(ends.tokens.end(), chat.end_tokens.begin(), chat.end_tokens.end());
+    ends.texts.insert(ends.texts.end(), chat.end_texts.begin(), chat.end_texts.end());
+  }
+  for (const Prompt& prompt : prompts) check_tokens(prompt.tokens, vocab);
+  return prompts;
+}
+
 /// A trained model with its tokenizer.
 class Sampler {
  public:
   Sampler(Engine& engine, const Tokenizer& tokenizer, const ModelSection& model,
-          const SampleArguments& arguments)
-      : engine_(engine), tokenizer_(tokenizer), arguments_(arguments), sampling_(arguments.sampling) {
+          const SamplingOptions& sampling, TextEnds ends)
+      : engine_(engine), tokenizer_(tokenizer), sampling_(sampling), ends_(std::move(ends)) {
     sampling_.context =
         family_of(model).is_recurrent ? std::numeric_limits<std::int64_t>::max() : model.seq_len;
     sampling_.vocab = model.vocab;
     sampling_.choices = std::min(model.vocab, tokenizer.vocab_size());
   }
 
-  /// Returns the prompt and its continuation; `show` receives both in pieces as they grow.
-  std::string write(const std::string& prompt, const std::function<void(std::string_view)>& show) const {
-    const auto tokens = encode_prompt(tokenizer_, prompt, sampling_.vocab);
-    GeneratedText text(tokenizer_, prompt.empty() ? std::vector<std::int32_t>{} : tokens, arguments_.stops,
-                       arguments_.stops_at_document);
-    std::size_t shown = 0;
+  /// Returns the prompt and its continuation, or only the latter for an `answer`; `show` receives the result
+  /// in pieces as it grows.
+  std::string write(const Prompt& prompt, bool answer,
+                    const std::function<void(std::string_view)>& show) const {
+    GeneratedText text(tokenizer_, prompt.text.empty() ? std::vector<std::int32_t>{} : prompt.tokens, ends_);
+    const std::size_t begin = answer ? text.prompt_bytes() : 0;
+    std::size_t shown = begin;
     const auto show_until = [&](std::size_t end) {
       if (end <= shown) return;
       show(std::string_view(text.text()).substr(shown, end - shown));
       shown = end;
     };
-    generate(engine_, tokens, sampling_, [&](std::span<const std::int32_t> so_far) {
+    generate(engine_, prompt.tokens, sampling_, [&](std::span<const std::int32_t> so_far) {
       const bool goes_on = text.update(so_far);
       if (so_far.size() % kPrintEvery == 0) show_until(text.settled());
       return goes_on;
     });
     show_until(text.text().size());
-    return text.text();
+    return text.text().substr(begin);
   }
 
  private:
   Engine& engine_;
   const Tokenizer& tokenizer_;
-  const SampleArguments& arguments_;
   SamplingOptions sampling_;
+  TextEnds ends_;
 };
 
 // Plain SGD has no state: only the parameters take memory.
@@ -154,21 +201,21 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   TRIREME_CHECK(arguments.pictures.count == 0, "--images {}: {} is of a {}, which writes text",
                 arguments.pictures.count, trained.folder.string(), model.name);
   const auto tokenizer = find_tokenizer(arguments, trained);
-  std::vector<std::string> prompts;
-  if (!arguments.prompts.empty()) prompts = read_prompts(arguments.prompts);
+  TextEnds ends = arguments.ends;
+  const std::vector<Prompt> prompts = take_prompts(arguments, trained, *tokenizer, model.vocab, ends);
 
   Engine engine(build_blocks(model), LocalWorld(1).communicator(0),
                 inference_options(trained.config, arguments.threads));
   trained.load(engine, arguments.ema);
-  const Sampler sampler(engine, *tokenizer, model, arguments);
+  const Sampler sampler(engine, *tokenizer, model, arguments.sampling, std::move(ends));
   if (arguments.prompts.empty()) {
-    sampler.write(arguments.prompt, print_generated);
+    sampler.write(prompts.front(), arguments.chat, print_generated);
     print_line("");
     return ExitCode::kDone;
   }
-  for (const std::string& prompt : prompts) {
-    const nlohmann::ordered_json line = {{"prompt", prompt},
-                                         {"text", sampler.write(prompt, [](std::string_view) {})}};
+  for (const Prompt& prompt : prompts) {
+    const nlohmann::ordered_json line = {
+        {"prompt", prompt.text}, {"text", sampler.write(prompt, arguments.chat, [](std::string_view) {})}};
     print_line(json_text(line));
     flush_output();
   }
@@ -183,8 +230,9 @@ CLI::Validator not_empty() {
 void add_picture_options(CLI::App& command, PictureArguments& pictures) {
   CLI::Option* images = command.add_option("--images", pictures.count, "UNets: number of pictures");
   images->check(CLI::Range(1, 1 << 20));
-  for (const char* text_option : {"--prompt", "--prompts", "--tokens", "--temperature", "--top-k", "--top-p",
-                                  "--stop", "--stop-at-document", "--no-cache", "--tokenizer"}) {
+  for (const char* text_option :
+       {"--prompt", "--prompts", "--tokens", "--temperature", "--top-k", "--top-p", "--stop",
+        "--stop-at-document", "--no-cache", "--tokenizer", "--chat", "--system"}) {
     images->excludes(command.get_option(text_option));
   }
   command
@@ -238,6 +286,12 @@ void add_sample_command(CLI::App& app, Command& chosen) {
                    "File with one prompt per line; prints one JSON object per line: prompt, text")
       ->excludes(prompt)
       ->check(not_empty());
+  CLI::Option* chat = command->add_flag(
+      "--chat", arguments->chat,
+      "Prompts are messages of a user, written by the chat template of the model (or of the folder of "
+      "--tokenizer). Prints the answers only, each up to the end of its turn. Needs python3 and Jinja2");
+  command->add_option("--system", arguments->system, "With --chat: the system message before each prompt")
+      ->needs(chat);
   command->add_option("--tokens", sampling.num_tokens, "Tokens to generate (default: 100)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
   command->add_option("--seed", sampling.seed, "Seed; equal seeds give equal texts or pictures (default: 0)")
@@ -252,11 +306,11 @@ void add_sample_command(CLI::App& app, Command& chosen) {
       ->add_option("--top-p", sampling.top_p,
                    "Of these, sample from the fewest tokens with this total probability (default: 1, all)")
       ->check(finite_range(0.0, 1.0));
-  command->add_option("--stop", arguments->stops, "End before this text; repeatable")
+  command->add_option("--stop", arguments->ends.texts, "End before this text; repeatable")
       ->expected(1)
       ->take_all()
       ->check(not_empty());
-  command->add_flag("--stop-at-document", arguments->stops_at_document, "End at the end of a document");
+  command->add_flag("--stop-at-document", arguments->ends.document, "End at the end of a document");
   command->add_flag(
       "!--no-cache", sampling.cache,
       "Compute every token from the whole context, without cached keys and values, or an LSTM's state");

@@ -139,7 +139,7 @@ std::optional<RowRecord> row_record(const JobConfig& config) {
 }
 
 std::optional<ImageRecord> image_record(const DataSection& data) {
-  if (data.kind != DataKind::kImages) return std::nullopt;
+  if (!keeps_pictures(data.kind)) return std::nullopt;
   return ImageRecord{
       .size = data.image_size, .center = data.center, .mean = data.mean, .stddev = data.stddev};
 }

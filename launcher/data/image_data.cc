@@ -123,7 +123,9 @@ bool may_lack_classes(const JobConfig& config) {
 
 void check_classes(const JobConfig& config, const JobData& data) {
   check_same_classes(classes_of_training(config, data), classes_of_evaluation(config, data),
-                     "Both must have the same class folders: add, rename or remove some");
+                     config.data.kind == DataKind::kDetection
+                         ? "Both must have the same classes: correct one of the annotations"
+                         : "Both must have the same class folders: add, rename or remove some");
   if (config.model.classes == 0) return;  // a network that denoises reads no labels
   const auto classes_for = [&](const ImageSource& images) {
     // With class dropout the last class of the model stands for "no class".

@@ -193,21 +193,31 @@ ModelSection read_hf(const HfConfig& config) {
   return model;
 }
 
-constexpr std::string_view kHfTypes[] = {kLlamaHfType, kMistralHfType, kQwen2HfType, kQwen3HfType};
+constexpr std::string_view kHfTypes[] = {kLlamaHfType,   kMistralHfType, kQwen2HfType, kQwen3HfType,
+                                         kSmolLm3HfType, kOlmo2HfType,   kOlmo3HfType, kGemma3HfType};
 constexpr HfFormat kHf{
     .model_types = kHfTypes,
     .read = read_hf,
     .config = [](const ModelSection& model) { return llama_hf_config(llama_config(model)); },
     .write = [](const ModelSection& model) { return llama_to_hf(llama_config(model)); }};
 
+/// The switches that affect the time of a layer.
+std::string switches_text(const ModelSection& model) {
+  std::string text = model.qkv_bias ? " with biases" : "";
+  if (model.qk_norm != QkNorm::kNone) text += " with norms";
+  if (model.norm_position != NormPosition::kBefore) {
+    text += fmt::format(", norms {}", to_word(model.norm_position));
+  }
+  if (model.window > 0) text += fmt::format(", windows of {}", model.window);
+  if (!model.layer_pattern.empty()) text += fmt::format(", layers {}", model.layer_pattern);
+  return text;
+}
+
 std::string describe(const JobConfig& config) {
   const ModelSection& model = config.model;
   const std::string width = model.head_width > 0 ? fmt::format(", each {} wide", model.head_width) : "";
   return fmt::format("{} layers, {} wide, {} heads ({} of keys{}){}, MLP {}, vocabulary {}, context {}{}",
-                     model.layers, model.hidden, model.heads, model.kv_heads, width,
-                     model.qkv_bias                   ? " with biases"
-                     : model.qk_norm != QkNorm::kNone ? " with norms"
-                                                      : "",
+                     model.layers, model.hidden, model.heads, model.kv_heads, width, switches_text(model),
                      model.ffn, model.vocab, model.seq_len, chunks_text(model));
 }
 

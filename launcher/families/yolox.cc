@@ -1,5 +1,5 @@
 // YOLOX: detectors of objects.
-#include "models/yolox.h"
+#include "models/yolox_loss.h"
 
 #include "launcher/data/detection_data.h"
 #include "launcher/families/model_family.h"
@@ -49,7 +49,7 @@ extern constexpr ModelFamily kYoloxFamily{
           TRIREME_CHECK(!model.size.empty(), "the model has no shape: give model.size");
         },
     .fill_in = fill_in_detector,
-    .build = [](const ModelSection& model) { return build_yolox(yolox_config(model)); },
+    .build = [](const ModelSection& model) { return build_yolox_detector(yolox_config(model)); },
     .describe = describe_detector,
     .variant = [](const ModelSection&) { return std::string(); }};
 

@@ -6,6 +6,7 @@
 #include "launcher/data/token_data.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
+#include "runtime/data/detection/detection_set.h"
 #include "runtime/data/shared_files.h"
 #include "runtime/diffusion/latent_dataset.h"
 
@@ -19,6 +20,10 @@ constexpr std::int64_t kFewCopies = 100;
 std::optional<SharedFiles> shared_files(const JobConfig& config, const JobData& data) {
   if (data.train_images != nullptr && data.eval_images != nullptr) {
     return find_shared_files(*data.train_images, *data.eval_images);
+  }
+  if (data.train_set != nullptr && data.eval_set != nullptr) {
+    return find_shared_images([&](const auto& visit) { data.train_set->visit_files(visit); },
+                              [&](const auto& visit) { data.eval_set->visit_files(visit); });
   }
   if (config.data.kind == DataKind::kLatents) {
     return find_shared_files(latent_shards(config.data.train), latent_shards(config.data.eval));

@@ -136,7 +136,7 @@ std::string train_section(const JobTemplate& job, const TemplateValues& values) 
     text += commented("ema", 0.999, "averages, for `trireme sample --ema --images 16 --grid grid.png`");
   }
   if (job.trains_adapters)
-    text += "lora = { rank = 8, alpha = 16, targets = [\"attention.*\", \"mlp.*\"] }\n";
+    text += "lora = { rank = 8, alpha = 16, targets = [\"all-linear\"] }\n";
   return text;
 }
 

@@ -34,7 +34,7 @@ void check_data(const JobConfig& config) {
   TRIREME_CHECK(data.kind == DataKind::kSynthetic || !data.train.empty(), "data.train is missing: {}",
                 module.source);
   for (const auto& [key, value] : {std::pair{"mixup", data.mixup}, {"mosaic", data.mosaic}}) {
-    TRIREME_CHECK(data.kind == DataKind::kImages || value == 0,
+    TRIREME_CHECK(keeps_pictures(data.kind) || value == 0,
                   "data.{} = {} mixes pictures, but data.kind = \"{}\" has none: set data.{} = 0", key, value,
                   to_word(data.kind), key);
   }
@@ -50,7 +50,7 @@ void check_new_head(const ModelSection& model) {
   TRIREME_CHECK(!model.init_from.empty(),
                 "model.new_head = true needs model.init_from: without it all of the model is new");
   TRIREME_CHECK(
-      counts_classes(model) || family_of(model).class_head.empty(),
+      counts_classes(model) || family_of(model).detects || family_of(model).class_head.empty(),
       "model.new_head = true needs model.task = \"classify\": only a head of classes is drawn anew");
 }
 
@@ -180,6 +180,10 @@ void check_config(const JobConfig& config) {
   check_layout(config);
   check_adapters(config);
   check_optimizer(config);
+  TRIREME_CHECK(config.train.ema_tau == 0 || config.train.ema > 0,
+                "train.ema_tau = {} is the ramp of train.ema, and train.ema = 0 averages nothing: set "
+                "train.ema, such as 0.9998, or leave train.ema_tau out",
+                config.train.ema_tau);
   TRIREME_CHECK(
       !config.parallel.cuda_graph || config.log.trace_step.first == 0,
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "

@@ -132,6 +132,10 @@ void MetricsWriter::write_eval(std::int64_t step, const EvalMetrics& metrics) {
   if (metrics.top1) line["eval_top1"] = *metrics.top1;
   if (metrics.top5) line["eval_top5"] = *metrics.top5;
   if (!metrics.noise_bands.empty()) line["eval_noise_bands"] = metrics.noise_bands;
+  if (metrics.detection) {
+    line["eval_ap"] = metrics.detection->ap;
+    line["eval_ap50"] = metrics.detection->ap50;
+  }
   if (metrics.of_averages) line["eval_weights"] = "ema";
   write_line(line.dump());
 }

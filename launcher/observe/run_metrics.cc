@@ -107,6 +107,10 @@ void RunMetrics::write_training(PrometheusText& text, const State& state) const 
   const auto& [step, eval] = *state.eval;
   text.gauge("trireme_eval_step", "The step after which was evaluated last.", step);
   text.gauge("trireme_eval_loss", "Of the last evaluation.", eval.loss);
+  if (eval.detection) {
+    text.gauge("trireme_eval_ap", "COCO's AP of the last evaluation.", eval.detection->ap);
+    text.gauge("trireme_eval_ap50", "COCO's AP50 of the last evaluation.", eval.detection->ap50);
+  }
   if (!eval.top1) return;
   text.family("trireme_eval_accuracy_ratio", kGauge, "Targets among the likeliest `top` classes.")
       .sample(*eval.top1, {{"top", "1"}});

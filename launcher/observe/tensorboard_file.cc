@@ -123,6 +123,10 @@ void TensorBoardFile::write_eval(std::int64_t step, const EvalMetrics& metrics, 
   for (std::size_t band = 0; band < metrics.noise_bands.size(); ++band) {
     values.push_back(scalar_value(fmt::format("eval/noise_band_{}", band), metrics.noise_bands[band]));
   }
+  if (metrics.detection) {
+    values.push_back(scalar_value("eval/ap", metrics.detection->ap));
+    values.push_back(scalar_value("eval/ap50", metrics.detection->ap50));
+  }
   write_values(step, values, now_s);
 }
 

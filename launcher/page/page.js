@@ -124,11 +124,11 @@ function show() {
   showRuns();
   byId("figures").replaceChildren(...figures(run, now()));
   showCharts();
-  const scrolled = [...document.querySelectorAll("#tables .scroll")].map(box => box.scrollTop);
+  const scrolled = [...document.querySelectorAll("#tables .scroll")].map(box => [box.scrollLeft, box.scrollTop]);
   byId("tables").replaceChildren(...[ranksCard(run), eventsCard(run), configCard(page.runs), gridCard(run), confusionCard(run),
     timelineCard(run)]
     .filter(card => card));
-  document.querySelectorAll("#tables .scroll").forEach((box, i) => { box.scrollTop = scrolled[i] || 0; });
+  document.querySelectorAll("#tables .scroll").forEach((box, i) => box.scrollTo(...(scrolled[i] ?? [0, 0])));
 }
 
 // News come in bursts; one redraw covers them all.

@@ -120,7 +120,7 @@ function configCard(runs) {
 
 function pictureCard(source, kind, title, description) {
   if (!source) return null;
-  const card = element("div", "card wide"), scroll = element("div", "scroll"), picture = element("img", kind);
+  const card = element("div", "card wide"), scroll = element("div", "scroll picture"), picture = element("img", kind);
   picture.src = source;
   picture.alt = description;
   scroll.append(picture);
@@ -137,6 +137,10 @@ function gridCard(run) {
 }
 
 function confusionCard(run) {
-  return pictureCard(run.confusion, "confusion", "Confusion matrix of the last evaluation",
+  const card = pictureCard(run.confusion, "confusion", "Confusion matrix of the last evaluation",
     "Samples by class (rows) and predicted class (columns)");
+  // Small matrices shrink with the page; names of large ones would be too small, so these scroll.
+  const picture = card?.querySelector("img");
+  if (picture) picture.onload = () => { picture.style.maxWidth = picture.naturalWidth > 700 ? "none" : "100%"; };
+  return card;
 }

@@ -21,15 +21,32 @@ struct Geometry {
   double cell, left, top, width, height;
 };
 
+constexpr double kNumbersFrom = 24, kNamesFrom = 9;  // cell sizes in pixels
+constexpr std::size_t kLettersOfName = 32;           // tooltips have longer names in full
+
+/// Lines of names must not overlap.
+double font_of_names(double cell) {
+  return cell < kNamesFrom ? 0 : std::min(12.0, cell - 1);
+}
+
+/// The start of a long name, in whole UTF-8 characters.
+std::string label_of(const std::string& name) {
+  if (name.size() <= kLettersOfName) return name;
+  std::size_t end = kLettersOfName - 1;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+  return name.substr(0, end) + "\xe2\x80\xa6";
+}
+
 Geometry geometry_of(const ClassReport& report) {
-  constexpr double kMaxCell = 40, kMinCell = 5, kPlot = 900, kLetter = 7, kMargin = 24, kHeader = 40,
-                   kTitle = 520;
+  constexpr double kMaxCell = 40, kMinCell = 5, kPlot = 900, kMargin = 24, kHeader = 40, kTitle = 520;
+  constexpr double kLetter = 0.65;  // of the font's size
   const auto classes = static_cast<double>(report.matrix.num_classes);
   std::size_t letters = 0;
   for (std::int64_t c = 0; c < report.matrix.num_classes; ++c)
     letters = std::max(letters, report.name(c).size());
   Geometry layout{.cell = std::clamp(kPlot / classes, kMinCell, kMaxCell)};
-  const double names = kLetter * static_cast<double>(std::min<std::size_t>(letters, 24)) + 12;
+  const double font = font_of_names(layout.cell);
+  const double names = font * kLetter * static_cast<double>(std::min(letters, kLettersOfName)) + 12;
   layout.left = kMargin + names;
   layout.top = kHeader + names;
   layout.width = std::max(kTitle, layout.left + classes * layout.cell + kMargin);
@@ -37,11 +54,9 @@ Geometry geometry_of(const ClassReport& report) {
   return layout;
 }
 
-constexpr double kNumbersFrom = 24, kNamesFrom = 9;  // cell sizes in pixels
-
 std::string names_of_axes(const ClassReport& report, const Geometry& layout) {
   if (layout.cell < kNamesFrom) return "";
-  const double font = std::min(12.0, layout.cell - 1);  // lines of names must not overlap
+  const double font = font_of_names(layout.cell);
   std::string text;
   const auto add = [&](const char* classes, double x, double y, const char* turn, const std::string& label) {
     text += fmt::format(
@@ -51,8 +66,22 @@ std::string names_of_axes(const ClassReport& report, const Geometry& layout) {
   };
   for (std::int64_t c = 0; c < report.matrix.num_classes; ++c) {
     const double base = (static_cast<double>(c) + 0.5) * layout.cell + font / 3;  // of the letters
-    add("soft end", layout.left - 6, layout.top + base, "", report.name(c));
-    add("soft", layout.left + base, layout.top - 6, " rotate(-90)", report.name(c));
+    const std::string name = label_of(report.name(c));
+    add("soft end", layout.left - 6, layout.top + base, "", name);
+    add("soft", layout.left + base, layout.top - 6, " rotate(-90)", name);
+  }
+  return text;
+}
+
+/// Lines around each ten classes, to follow a row or column of a large matrix.
+std::string lines_of_tens(const ClassReport& report, const Geometry& layout) {
+  std::string text;
+  const std::int64_t classes = report.matrix.num_classes;
+  const double plot = static_cast<double>(classes) * layout.cell;
+  for (std::int64_t c = 10; classes > 20 && c < classes; c += 10) {
+    const double at = static_cast<double>(c) * layout.cell;
+    text += svg_grid_line(layout.left, layout.top + at, layout.left + plot, layout.top + at);
+    text += svg_grid_line(layout.left + at, layout.top, layout.left + at, layout.top + plot);
   }
   return text;
 }
@@ -125,10 +154,10 @@ nlohmann::ordered_json to_json(const ClassReport& report) {
 std::string to_svg(const ClassReport& report) {
   const Geometry layout = geometry_of(report);
   const double plot = static_cast<double>(report.matrix.num_classes) * layout.cell;
-  const char* title = "Classes of the samples (rows) and predicted classes (columns)";
+  const char* title = "Samples by class (rows) and predicted class (columns)";
   return svg_document(
       layout.width, layout.height, title,
-      svg_label(24, 26, "ink title", title) + cells(report, layout) +
+      svg_label(24, 26, "ink title", title) + lines_of_tens(report, layout) + cells(report, layout) +
           fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" "
                       "class=\"grid\"/>\n",
                       layout.left, layout.top, plot, plot) +

@@ -176,6 +176,11 @@ InitialWeights open_weights(const ModelSection& model, const NewHead& new_head) 
 
 /// Reorders the class head to the data's labels.
 void match_class_head(InitialWeights& initial, const ModelSection& model, const ClassNames& data) {
+  if (family_of(model).detects && !model.new_head) {
+    check_same_classes({.where = model.init_from, .names = initial.class_names}, data,
+                       "Use annotations with the same classes in the same order, or set model.new_head = "
+                       "true to train a new head");
+  }
   const std::string layer(family_of(model).class_layer);
   if (!counts_classes(model) || initial.source->is_new(layer + "weight")) {
     initial.class_names = data.names;
@@ -216,7 +221,8 @@ std::string describe_remedy(const ModelSection& model, const TensorMismatch& mis
   }
   const std::string_view head = family_of(model).class_head;
   if (head.empty() || !mismatch.tensor().starts_with(head)) return "";
-  if (counts_classes(model)) return "set model.new_head = true to initialize the classification layer";
+  if (counts_classes(model) || family_of(model).detects)
+    return "set model.new_head = true to initialize the classification layer";
   return fmt::format("the head of model.task = \"{}\" cannot be initialized: use weights of that task",
                      to_word(model.task));
 }

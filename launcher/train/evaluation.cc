@@ -87,11 +87,21 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
       if (counts) bands.add(engine.context(), prediction, batch, first);
     };
   }
+  if (options.detections != nullptr) {
+    observe = [&, seen = std::size_t{0}](const Tensor& predictions, const Batch& batch) mutable {
+      const std::int64_t first = requests.at(seen++).first;
+      if (counts) options.detections->add(engine.context(), predictions, batch, first);
+    };
+  }
   const std::int64_t num_targets = options.dataset->num_sequential_targets(0, options.num_samples);
   EvalMetrics metrics{
       .loss = engine.evaluate(source, options.num_samples, num_targets, observe, options.weights),
       .of_averages = options.weights == Weights::kAverages};
   metrics.num_samples = options.num_samples;
+  if (options.detections != nullptr) {
+    options.detections->gather(engine.communicator());
+    metrics.detection = options.detections->scores();
+  }
   if (options.by_noise_band) {
     bands.gather(engine.communicator());
     metrics.noise_bands = bands.means();

@@ -6,6 +6,7 @@
 #include "launcher/config/config.h"
 #include "launcher/observe/metrics.h"
 #include "launcher/train/class_predictions.h"
+#include "launcher/train/detection_results.h"
 #include "parallel/run/engine.h"
 
 namespace trireme {
@@ -18,6 +19,7 @@ struct EvaluationOptions {
   bool counts_top_k = false;                // over the classes, or over the next tokens
   bool by_noise_band = false;               // instead: the mean loss of each tenth of the timesteps
   ClassPredictions* predictions = nullptr;  // records this rank's predictions; needs counts_top_k
+  DetectionResults* detections = nullptr;   // filled with the detections of all ranks
 };
 
 /// The samples of `data` that an evaluation of the job reads, in the order of reading.

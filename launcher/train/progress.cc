@@ -65,6 +65,9 @@ std::string describe_eval(const EvalMetrics& metrics) {
       text += std::isnan(band) ? std::string(" -") : fmt::format(" {:.4f}", band);
     }
   }
+  if (metrics.detection) {
+    text += fmt::format("  AP {:.4f}  AP50 {:.4f}", metrics.detection->ap, metrics.detection->ap50);
+  }
   if (metrics.of_averages) text += " (ema)";
   return text;
 }

@@ -61,6 +61,10 @@ void RunLog::eval(std::int64_t step, const EvalMetrics& metrics, double seconds)
   options_.summary.eval_loss = metrics.loss;
   options_.summary.eval_top1 = metrics.top1;
   options_.summary.eval_top5 = metrics.top5;
+  if (metrics.detection) {
+    options_.summary.eval_ap = metrics.detection->ap;
+    options_.summary.eval_ap50 = metrics.detection->ap50;
+  }
   options_.summary.eval_of_averages = metrics.of_averages;
 }
 

@@ -34,6 +34,7 @@
 #include "runtime/adapter.h"
 #include "runtime/base/log.h"
 #include "runtime/base/private_folder.h"
+#include "runtime/data/detection/detection_set.h"
 
 namespace trireme {
 namespace {
@@ -117,6 +118,9 @@ void keep_pictures(TrainingRun& run) {
   const auto pictures = std::make_shared<PictureMemory>(memory);
   for (const auto& images : {run.data.train_images, run.data.eval_images}) {
     if (images) images->keep_in(pictures);
+  }
+  for (const auto& set : {run.data.train_set, run.data.eval_set}) {
+    if (set) set->keep_in(pictures);
   }
 }
 

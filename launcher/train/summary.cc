@@ -51,6 +51,8 @@ std::string to_json(const RunSummary& summary) {
                {"state_hash", summary.state_hash},
                {"checkpoint", summary.checkpoint},
                {"layout", to_json(summary.layout)}};
+  if (summary.eval_ap) json["eval_ap"] = *summary.eval_ap;
+  if (summary.eval_ap50) json["eval_ap50"] = *summary.eval_ap50;
   if (summary.eval_of_averages) json["eval_weights"] = "ema";
   if (summary.fp8_clipped) json["fp8_clipped"] = *summary.fp8_clipped;
   return json_text(json, 2) + "\n";

@@ -37,6 +37,7 @@ struct RunSummary {
   double loss = 0;                             // of the last step
   std::optional<double> eval_loss;             // of the last evaluation
   std::optional<double> eval_top1, eval_top5;  // of the last evaluation, for images
+  std::optional<double> eval_ap, eval_ap50;    // of the last evaluation, for detectors
   bool eval_of_averages = false;               // that evaluation used the averages
   std::int64_t num_left_out = 0;               // samples that this process could not read
   double wall_s = 0;                           // of this process, from its first step

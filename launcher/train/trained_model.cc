@@ -58,6 +58,10 @@ std::unique_ptr<Tokenizer> TrainedModel::tokenizer() const {
   return load_saved_tokenizer(data.tokenizer.kind, folder);
 }
 
+HfExtras TrainedModel::extras() const {
+  return checkpoint ? read_run_state(*checkpoint).hf_extras : read_hf_extras(folder);
+}
+
 TrainedModel open_trained_model(const std::string& place, bool averages) {
   const fs::path folder = hf_folder_in(place).value_or(place);
   if (!holds_checkpoint(folder) && is_hf_folder(folder)) {

@@ -12,6 +12,7 @@
 #include "launcher/data/data_record.h"
 #include "parallel/run/engine.h"
 #include "runtime/checkpoint/checkpoint_store.h"
+#include "runtime/checkpoint/hf_extras.h"
 #include "runtime/data/tokenizer.h"
 
 namespace trireme {
@@ -28,6 +29,8 @@ struct TrainedModel {
   void load(Engine& engine, bool averages) const;
   /// The tokenizer of the training data, or of the folder. Throws Error(kInvalidInput) if there is none.
   std::unique_ptr<Tokenizer> tokenizer() const;
+  /// The chat template and the special tokens that the model was kept with.
+  HfExtras extras() const;
 };
 
 /// Throws Error(kInvalidInput) if `place` is neither, and Error(kUnsupported) for a model of transformers

@@ -200,6 +200,9 @@ void Trainer::evaluate() {
   const std::int64_t classes = run_.options.config.model.classes;
   const bool has_picture = counts_classes(run_.options.config.model) && classes <= kMostPicturedClasses;
   if (has_picture) evaluation.predictions = &predictions;
+  std::optional<DetectionResults> detections;
+  if (run_.data.eval_set) detections.emplace(run_.data.eval_set, evaluation.num_samples);
+  if (detections) evaluation.detections = &*detections;
   const auto start = Clock::now();
   const EvalMetrics metrics = [&] {
     const auto tight = evaluation_limit_.scope();

@@ -33,6 +33,9 @@ struct ExecutionInput {
   const std::vector<Batch>* uploaded = nullptr;  // by local micro-batch, instead of `source`; or null
   LogitsObserver observe_logits;                 // in evaluation; may be null
   LeafObserver observe_leaves;                   // makes it a replay: see Executor::run
+
+  /// See Batch.
+  float inv_num_targets() const { return num_targets > 0 ? 1.0f / static_cast<float>(num_targets) : 0.0f; }
 };
 
 /// True for forwards that read the batch. With several stages these are the first and the last unit; with one

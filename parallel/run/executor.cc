@@ -1,5 +1,6 @@
 #include "parallel/run/executor.h"
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
@@ -12,6 +13,25 @@
 
 namespace trireme {
 
+namespace {
+
+// DivideLossesArgs, in host memory.
+std::vector<float> divided_losses(const std::vector<float>& counted, std::int64_t ranks,
+                                  float inv_num_targets) {
+  const std::size_t count = counted.size() / static_cast<std::size_t>(2 * ranks);
+  const auto at = [&](std::size_t i, std::size_t number) {
+    return counted[(2 * (i / count) + number) * count + i % count];
+  };
+  std::vector<float> losses(counted.size() / 2);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < losses.size(); ++i) sum += static_cast<double>(at(i, 1));
+  const auto divisor = static_cast<float>(std::max(1.0, sum) * static_cast<double>(inv_num_targets));
+  for (std::size_t i = 0; i < losses.size(); ++i) losses[i] = at(i, 0) / divisor;
+  return losses;
+}
+
+}  // namespace
+
 struct Executor::Run {
   const ExecutionInput& input;
   OptimizerStep* optimizer_step;  // null: a replay
@@ -19,6 +39,7 @@ struct Executor::Run {
   BoundaryMessages messages;
   // Losses of all ranks, by data rank and local micro-batch.
   Tensor losses = {};                        // of a training step
+  Tensor divisor = {};                       // of its gradients: see [Note: counted losses]
   std::vector<float> evaluated_losses = {};  // of an evaluation
 
   Run(const RankParts& parts, const ExecutionInput& in, OptimizerStep* step, int send_window)
@@ -96,7 +117,7 @@ void Executor::play(Run& run, const Action& action) {
   const MemoryHolderScope holder(
       *parts_.ctx.allocator,
       action.unit >= 0 ? parts_.blocks[static_cast<std::size_t>(action.unit)]->name() : name(action.kind));
-  auto& [input, optimizer_step, compute, messages, losses, evaluated_losses] = run;
+  auto& [input, optimizer_step, compute, messages, losses, divisor, evaluated_losses] = run;
   if (parts_.tensor != nullptr && !is_tensor_call(action.kind)) parts_.tensor->check_settled();
   switch (action.kind) {
     case ActionKind::kForward:
@@ -136,12 +157,7 @@ void Executor::play(Run& run, const Action& action) {
       return tied_.exchange(action);
     case ActionKind::kReduceLoss:
       messages.finish_sends();
-      if (input.training) {
-        losses = all_losses(compute.losses());
-      } else {
-        evaluated_losses = all_losses(compute.evaluated_losses());
-      }
-      return;
+      return reduce_loss(run);
     case ActionKind::kGradNorm:
       return optimizer_step->compute_norms();
     case ActionKind::kGatherNorms:
@@ -151,7 +167,7 @@ void Executor::play(Run& run, const Action& action) {
     case ActionKind::kBroadcastNorms:
       return optimizer_step->broadcast_norms();
     case ActionKind::kClipGrad:
-      return optimizer_step->clip(losses);
+      return optimizer_step->clip(losses, divisor);
     case ActionKind::kOptimStep:
       return optimizer_step->update(action.unit);
     case ActionKind::kGatherUpdated:
@@ -187,6 +203,30 @@ void Executor::for_groups(int unit, void (ParamStore::*change)(int group)) {
   for (const int group : parts_.layout.unit_groups[static_cast<std::size_t>(unit)]) {
     (parts_.params.*change)(group);
   }
+}
+
+void Executor::reduce_loss(Run& run) const {
+  const bool counts = counts_loss_terms(parts_.blocks);
+  const std::int64_t ranks = parts_.groups.mesh.size(Axis::kData);
+  if (!run.input.training) {
+    run.evaluated_losses = all_losses(run.compute.evaluated_losses());
+    if (counts)
+      run.evaluated_losses = divided_losses(run.evaluated_losses, ranks, run.input.inv_num_targets());
+    return;
+  }
+  run.losses = all_losses(run.compute.losses());
+  const std::int64_t each = run.losses.num_elems() / (counts ? 2 : 1);
+  if (!counts) {
+    run.losses = run.losses.reshape({each});
+    return;
+  }
+  const Tensor counted = run.losses.reshape({ranks, 2, each / ranks});
+  run.losses = parts_.ctx.empty({each});
+  run.divisor = parts_.ctx.empty({});
+  parts_.ctx.run(DivideLossesArgs{.counted = counted,
+                                  .losses = run.losses,
+                                  .divisor = run.divisor,
+                                  .inv_num_targets = run.input.inv_num_targets()});
 }
 
 Tensor Executor::all_losses(const Tensor& mine) const {

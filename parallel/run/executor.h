@@ -52,7 +52,10 @@ class Executor {
   void play(Run& run, const Action& action);
   void exchange_over_data(const Action& action);
   void for_groups(int unit, void (ParamStore::*change)(int group));
-  /// Gathers all ranks' losses. Collective over the world.
+  /// Sets the losses of `run`, and its divisor in a training step. Collective over the world.
+  void reduce_loss(Run& run) const;
+  /// Gathers the losses, and counts if there are any, of the last stage, by data rank. Collective over the
+  /// world.
   Tensor all_losses(const Tensor& mine) const;
   std::vector<float> all_losses(const std::vector<float>& mine) const;
 

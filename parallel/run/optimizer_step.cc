@@ -134,12 +134,13 @@ void OptimizerStep::broadcast_norms() {
   for (Work& work : works) work.wait();
 }
 
-void OptimizerStep::clip(const Tensor& losses) {
+void OptimizerStep::clip(const Tensor& losses, const Tensor& divisor) {
   parts_.ctx.run(ClipCoefficientArgs{.partials = all_norm_partials_,
                                      .norm = grad_norm_,
                                      .clip = scalars_.clip,
                                      .max_norm = options_.max_norm,
-                                     .gradient_scale = options_.scaler.scale()});
+                                     .gradient_scale = options_.scaler.scale(),
+                                     .divisor = divisor});
   if (leaves_out_ && leaves_out_(losses)) {
     options_.scaler.leave_out(parts_.ctx);
   } else {

@@ -42,8 +42,9 @@ class OptimizerStep {
   void gather_chunk_norms();
   /// Collective over the pipeline axis.
   void broadcast_norms();
-  /// `losses` of the whole step, as Executor::run returns them.
-  void clip(const Tensor& losses);
+  /// `losses` of the whole step, as Executor::run returns them. `divisor`: of [Note: counted losses], or
+  /// undefined.
+  void clip(const Tensor& losses, const Tensor& divisor);
   /// Updates the unit's parameters that this rank owns and trains.
   void update(int unit);
   /// Swaps the unit's parameters that this rank owns, in an evaluation. See ParamStore::swap_averages.

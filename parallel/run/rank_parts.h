@@ -34,6 +34,11 @@ struct RankParts {
   }
 };
 
+/// True if the last block returns a loss and a count: see [Note: counted losses].
+inline bool counts_loss_terms(const BlockList& blocks) {
+  return !blocks.empty() && blocks.back()->counts_loss_terms();
+}
+
 /// A unit's parameters, as its block uses them; `gradients` null: without gradients.
 class UnitParameters final : public ParameterResolver {
  public:

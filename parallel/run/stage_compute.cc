@@ -1,5 +1,7 @@
 #include "parallel/run/stage_compute.h"
 
+#include <algorithm>
+
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -21,8 +23,10 @@ StageCompute::StageCompute(const RankParts& parts, const ExecutionInput& input)
     : parts_(parts),
       input_(input),
       micro_batches_(static_cast<std::size_t>(input.batch.per_rank())),
-      losses_(parts.ctx.zeros({input.training ? input.batch.per_rank() : kEvaluatedOnDevice})),
-      evaluated_losses_(input.training ? 0 : micro_batches_.size(), 0.0f) {}
+      numbers_(counts_loss_terms(parts.blocks) ? 2 : 1),
+      losses_(parts.ctx.zeros({numbers_, input.training ? input.batch.per_rank() : kEvaluatedOnDevice})),
+      evaluated_losses_(input.training ? 0 : static_cast<std::size_t>(numbers_) * micro_batches_.size(),
+                        0.0f) {}
 
 void StageCompute::read_batch(const Action& action) {
   if (!reads_batch(action, parts_.stages)) return;
@@ -32,7 +36,7 @@ void StageCompute::read_batch(const Action& action) {
   } else {
     upload_batch(parts_.ctx, input_, parts_.data_rank(), action.micro_batch, batch);
   }
-  batch.inv_num_targets = input_.num_targets > 0 ? 1.0f / static_cast<float>(input_.num_targets) : 0.0f;
+  batch.inv_num_targets = input_.inv_num_targets();
 }
 
 Activations StageCompute::run_unit(const Action& action, Recorded* record, Activations input) {
@@ -84,26 +88,36 @@ void StageCompute::forward(const Action& action, Activations received) {
     mb.outputs[action.unit] = std::move(output);
     return;
   }
-  TRIREME_CHECK(output.size() == 1 && output[0].num_elems() == 1,
-                "the last block must return one scalar, the loss");
-  add_loss(action.micro_batch, output[0].reshape({}));
+  const bool are_scalars =
+      std::ranges::all_of(output, [](const Tensor& tensor) { return tensor.num_elems() == 1; });
+  TRIREME_CHECK(std::ssize(output) == numbers_ && are_scalars, "the last block must return {}",
+                numbers_ == 1 ? "one scalar, the loss" : "two scalars, the loss and the count of its terms");
+  add_loss(action.micro_batch, output);
   output.clear();
   if (!input_.training) mb = MicroBatch{};
 }
 
-void StageCompute::add_loss(int micro_batch, const Tensor& loss) {
+void StageCompute::add_loss(int micro_batch, const Activations& output) {
+  const std::int64_t places = losses_.shape()[1];
   const std::int64_t place = input_.training ? micro_batch : std::ssize(on_device_);
-  parts_.ctx.backend->copy(parts_.ctx.exec, losses_.slice(place, {}), loss);
+  for (std::int64_t i = 0; i < numbers_; ++i) {
+    parts_.ctx.backend->copy(parts_.ctx.exec, losses_.slice(i * places + place, {}),
+                             output[static_cast<std::size_t>(i)].reshape({}));
+  }
   if (input_.training) return;
   on_device_.push_back(micro_batch);
-  if (std::ssize(on_device_) == losses_.num_elems()) read_losses();
+  if (std::ssize(on_device_) == places) read_losses();
 }
 
 void StageCompute::read_losses() {
   if (on_device_.empty()) return;
   const std::vector<float> losses = parts_.ctx.to_host(losses_);
-  for (std::size_t i = 0; i < on_device_.size(); ++i) {
-    evaluated_losses_[static_cast<std::size_t>(on_device_[i])] = losses[i];
+  const std::size_t places = losses.size() / static_cast<std::size_t>(numbers_);
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const std::size_t place = i % places;
+    if (place >= on_device_.size()) continue;
+    const auto micro_batch = static_cast<std::size_t>(on_device_[place]);
+    evaluated_losses_[i / places * micro_batches_.size() + micro_batch] = losses[i];
   }
   on_device_.clear();
 }

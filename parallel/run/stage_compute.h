@@ -36,9 +36,10 @@ class StageCompute {
   /// Takes the activation or gradient for a send.
   std::vector<Tensor> take_sent(const Action& send);
 
-  /// Losses of a training step by local micro-batch: fp32 on the device; 0 for micro-batches this rank lacks.
+  /// Losses of a training step by local micro-batch, [1, M] fp32 on the device; 0 for micro-batches this rank
+  /// lacks. [2, M] if the last block counts the terms of its loss: losses, then counts.
   const Tensor& losses() const { return losses_; }
-  /// Losses of an evaluation, in host memory. Waits for the device.
+  /// The same of an evaluation, in host memory. Waits for the device.
   const std::vector<float>& evaluated_losses();
 
  private:
@@ -60,7 +61,8 @@ class StageCompute {
   bool is_last(int unit) const { return unit == static_cast<int>(parts_.blocks.size()) - 1; }
   /// Runs a unit's block. Records it for backward in `record`, unless that is null.
   Activations run_unit(const Action& action, Recorded* record, Activations input);
-  void add_loss(int micro_batch, const Tensor& loss);
+  /// `output`: of the last block.
+  void add_loss(int micro_batch, const Activations& output);
   /// Copies losses of an evaluation that are on the device to the host.
   void read_losses();
   /// Runs the last block again, without targets; it is a small part of the model.
@@ -83,6 +85,7 @@ class StageCompute {
   std::vector<MicroBatch> micro_batches_;
   // Keyed by unit and micro-batch; kept from BackwardInput to BackwardWeight.
   std::map<std::pair<int, int>, DeferredGradients> deferred_;
+  const std::int64_t numbers_;  // of a micro-batch: its loss, and perhaps a count
   // In training, indexed by local micro-batch. An evaluation may have any number of micro-batches. It copies
   // a few losses at a time to the host, so that it needs no more memory than a step.
   Tensor losses_;

@@ -31,6 +31,10 @@ HfConfig::HfConfig(const std::filesystem::path& folder, const std::string& name)
 
 namespace {
 
+bool is_index(const nlohmann::json& value) {
+  return value.is_number_unsigned() && value.get<std::uint64_t>() < (std::uint64_t{1} << 31);
+}
+
 /// True for {}, [], false and null, which have no effect.
 bool is_nothing(const nlohmann::json& value) {
   return value.is_null() || value == false || (value.is_structured() && value.empty());
@@ -137,6 +141,19 @@ std::vector<std::int64_t> HfConfig::counts(const std::string& key) const {
   };
   TRIREME_CHECK(found != values_.end() && found->is_array() && std::ranges::all_of(*found, is_count),
                 "{}, not a list of integers from 1 to 2^31", named(key));
+  return found->get<std::vector<std::int64_t>>();
+}
+
+std::int64_t HfConfig::index(const std::string& key) const {
+  const auto found = find(key);
+  TRIREME_CHECK(found != values_.end() && is_index(*found), "{}, not an integer from 0 to 2^31", named(key));
+  return found->get<std::int64_t>();
+}
+
+std::vector<std::int64_t> HfConfig::indices(const std::string& key) const {
+  const auto found = find(key);
+  TRIREME_CHECK(found != values_.end() && found->is_array() && std::ranges::all_of(*found, is_index),
+                "{}, not a list of integers from 0 to 2^31", named(key));
   return found->get<std::vector<std::int64_t>>();
 }
 

@@ -47,6 +47,9 @@ class HfConfig {
   const nlohmann::json& entries(const std::string& key) const;
   /// A list of integers as in count().
   std::vector<std::int64_t> counts(const std::string& key) const;
+  /// An integer in [0, 2^31); and a list of them.
+  std::int64_t index(const std::string& key) const;
+  std::vector<std::int64_t> indices(const std::string& key) const;
   /// A list of strings.
   std::vector<std::string> texts(const std::string& key) const;
   /// A number that is positive and finite as fp32.

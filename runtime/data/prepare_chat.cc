@@ -15,7 +15,7 @@ using Ids = std::vector<std::int32_t>;
 /// Errors of the tokenizer name the conversation.
 Ids encode_chat(const Tokenizer& tokenizer, std::string_view text, const std::string& where) {
   try {
-    return tokenizer.encode(text);
+    return tokenizer.encode_chat(text);
   } catch (const Error& error) {
     throw Error(error.code(), "{}: {}", where, error.what());
   }
@@ -58,7 +58,7 @@ std::vector<ChatRun> runs_of(const Ids& ids, const Ids& marks, const Tokenizer& 
   std::vector<ChatRun> runs;
   for (std::size_t begin = 0, end = 0; begin < ids.size(); begin = end) {
     while (end < ids.size() && marks[end] == marks[begin]) ++end;
-    runs.push_back({.text = tokenizer.decode(std::span(ids).subspan(begin, end - begin)),
+    runs.push_back({.text = tokenizer.decode_chat(std::span(ids).subspan(begin, end - begin)),
                     .is_target = marks[begin] == 1});
   }
   return runs;
@@ -66,7 +66,7 @@ std::vector<ChatRun> runs_of(const Ids& ids, const Ids& marks, const Tokenizer& 
 
 void check_special_tokens(const PrepareChatOptions& options, const Tokenizer& tokenizer) {
   for (const std::string& token : options.special_tokens) {
-    const std::size_t count = tokenizer.encode(token).size();
+    const std::size_t count = tokenizer.encode_chat(token).size();
     TRIREME_CHECK(
         count == 1,
         "tokenizer {}: the chat template uses the special token {}, which the vocabulary does not have: "

@@ -2,63 +2,14 @@
 
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <vector>
 
 #include "runtime/base/error.h"
+#include "runtime/data/protobuf_fields.h"
 #include "runtime/data/text_reader.h"
 
 namespace trireme {
 namespace {
-
-/// Reads the fields of a message in protobuf's wire format.
-class WireReader {
- public:
-  explicit WireReader(std::string_view bytes) : rest_(bytes) {}
-
-  /// Calls visit(number, content) for each length-delimited field.
-  void visit_bytes(const std::function<void(std::uint64_t, std::string_view)>& visit) {
-    while (!rest_.empty()) {
-      const std::uint64_t tag = varint();
-      TRIREME_CHECK(tag >> 32 == 0, "a field of it has the tag {}", tag);
-      switch (tag & 7) {
-        case 0:
-          varint();
-          break;
-        case 1:
-          take(8);
-          break;
-        case 2:
-          visit(tag >> 3, take(varint()));
-          break;
-        case 5:
-          take(4);
-          break;
-        default:  // groups, which no model uses
-          throw Error(ErrorCode::kInvalidInput, "a field of it has the wire type {}", tag & 7);
-      }
-    }
-  }
-
- private:
-  std::uint64_t varint() {
-    std::uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      const auto byte = static_cast<unsigned char>(take(1)[0]);
-      value |= std::uint64_t{byte & 0x7FU} << shift;
-      if (byte < 0x80) return value;
-    }
-    throw Error(ErrorCode::kInvalidInput, "a number of it has more than 64 bits");
-  }
-  std::string_view take(std::uint64_t count) {
-    TRIREME_CHECK(count <= rest_.size(), "a field of it has {} bytes, and {} are left", count, rest_.size());
-    const std::string_view taken = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return taken;
-  }
-
-  std::string_view rest_;
-};
 
 std::uint32_t word_at(std::string_view bytes, std::size_t index) {
   std::uint32_t word = 0;
@@ -111,33 +62,36 @@ void check_charsmap(std::string_view blob) {
   check_trie(blob.substr(0, trie_bytes), strings);
 }
 
+void check_charsmap(std::string_view blob, const std::filesystem::path& path) {
+  try {
+    check_charsmap(blob);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kInvalidInput,
+                "sentencepiece model {} is damaged: its precompiled_charsmap is unsafe to use: {}",
+                path.string(), error.what());
+  }
+}
+
 constexpr std::uint64_t kNormalizer = 3, kDenormalizer = 5;  // fields of ModelProto
 constexpr std::uint64_t kCharsmap = 2;                       // field of NormalizerSpec
 
 }  // namespace
 
 void check_sentencepiece_model(std::string_view model, const std::filesystem::path& path) {
-  const auto check_normalizer = [&path](std::uint64_t field, std::string_view content) {
-    if (field != kCharsmap) return;
-    try {
-      check_charsmap(content);
-    } catch (const Error& error) {
-      throw Error(ErrorCode::kInvalidInput,
-                  "sentencepiece model {} is damaged: its precompiled_charsmap is unsafe to use: {}",
-                  path.string(), error.what());
-    }
-  };
   std::vector<std::string_view> normalizers;
   try {
-    WireReader(model).visit_bytes([&](std::uint64_t field, std::string_view content) {
-      if (field == kNormalizer || field == kDenormalizer) normalizers.push_back(content);
+    visit_protobuf(model, [&](const ProtobufField& field) {
+      if (field.number == kNormalizer || field.number == kDenormalizer) normalizers.push_back(field.bytes);
     });
-    for (const std::string_view normalizer : normalizers)
-      WireReader(normalizer).visit_bytes([](auto, auto) {});
+    for (const std::string_view normalizer : normalizers) visit_protobuf(normalizer, [](const auto&) {});
   } catch (const Error& error) {
     throw Error(ErrorCode::kInvalidInput, "{} is not a sentencepiece model: {}", path.string(), error.what());
   }
-  for (const std::string_view normalizer : normalizers) WireReader(normalizer).visit_bytes(check_normalizer);
+  for (const std::string_view normalizer : normalizers) {
+    visit_protobuf(normalizer, [&](const ProtobufField& field) {
+      if (field.number == kCharsmap) check_charsmap(field.bytes, path);
+    });
+  }
 }
 
 }  // namespace trireme

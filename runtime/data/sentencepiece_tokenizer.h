@@ -26,4 +26,15 @@ void train_sentencepiece(std::span<const std::filesystem::path> inputs, const st
 /// or not a model.
 std::unordered_map<std::string, std::int64_t> sentencepiece_pieces(const std::filesystem::path& model);
 
+/// Properties of a model that other programs need to make the same tokens.
+struct SentencePieceFacts {
+  /// BPE with byte fallback that neither normalises text nor adds or removes spaces, as train_sentencepiece()
+  /// writes. The LlamaTokenizer of transformers gives other ids for all other models.
+  bool is_plain_bpe = false;
+  std::string unk, bos, eos;  // texts of special tokens; empty: none
+};
+
+/// Throws Error(kInvalidInput) if the file is missing or not a model.
+SentencePieceFacts sentencepiece_facts(const std::filesystem::path& model);
+
 }  // namespace trireme

@@ -44,8 +44,8 @@ struct InodeHash {
 /// The files of the evaluation images, for finding them in the training data.
 class PictureFiles {
  public:
-  explicit PictureFiles(const ImageSource& eval) {
-    eval.visit_files([&](const fs::path& file) {
+  explicit PictureFiles(const ImageFiles& eval) {
+    eval([&](const fs::path& file) {
       const auto identity = FileIdentity::of(file);
       if (!identity) return;
       by_inode_.emplace(Inode{identity->device, identity->inode}, files_.size());
@@ -55,9 +55,9 @@ class PictureFiles {
   }
 
   /// Files of `train` that are identical by inode. Stores all file sizes for find_copies().
-  SharedFiles find_same(const ImageSource& train) {
+  SharedFiles find_same(const ImageFiles& train) {
     SharedFiles shared{.num_compared = static_cast<std::int64_t>(files_.size())};
-    train.visit_files([&](const fs::path& file) {
+    train([&](const fs::path& file) {
       const auto identity = FileIdentity::of(file);
       train_bytes_.push_back(identity ? identity->bytes : 0);
       if (!identity) return;
@@ -71,14 +71,14 @@ class PictureFiles {
   }
 
   /// Files of `train` with equal bytes; call after find_same().
-  SharedFiles find_copies(const ImageSource& train, std::int64_t max_files_read) const {
+  SharedFiles find_copies(const ImageFiles& train, std::int64_t max_files_read) const {
     const Compared compared = choose_compared(max_files_read);
     SharedFiles shared{.is_copy = true, .num_compared = compared.count};
     if (compared.sizes.empty()) return shared;
     std::unordered_multimap<std::uint64_t, const File*> by_end;
     for (const File* file : compared.files) by_end.emplace(hash_of_end(file->path, file->bytes), file);
     std::size_t index = 0;
-    train.visit_files([&](const fs::path& file) {
+    train([&](const fs::path& file) {
       const std::int64_t bytes = index < train_bytes_.size() ? train_bytes_[index] : 0;
       ++index;
       if (!compared.sizes.contains(bytes)) return;
@@ -170,6 +170,12 @@ std::optional<SharedFiles> find_shared_files(std::span<const fs::path> train,
 
 std::optional<SharedFiles> find_shared_files(const ImageSource& train, const ImageSource& eval,
                                              std::int64_t max_files_read) {
+  return find_shared_images([&](const auto& visit) { train.visit_files(visit); },
+                            [&](const auto& visit) { eval.visit_files(visit); }, max_files_read);
+}
+
+std::optional<SharedFiles> find_shared_images(const ImageFiles& train, const ImageFiles& eval,
+                                              std::int64_t max_files_read) {
   PictureFiles files(eval);
   SharedFiles shared = files.find_same(train);
   if (shared.count == 0) shared = files.find_copies(train, max_files_read);

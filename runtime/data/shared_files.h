@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -24,9 +25,14 @@ inline constexpr std::int64_t kMaxFilesRead = 65'536;
 std::optional<SharedFiles> find_shared_files(std::span<const std::filesystem::path> train,
                                              std::span<const std::filesystem::path> eval);
 
+/// Calls visit(path) for each file of a set of images.
+using ImageFiles = std::function<void(const std::function<void(const std::filesystem::path&)>& visit)>;
+
 /// Compares images by identity, and if that finds none, by bytes. It reads the sizes of all files and opens
 /// the files whose size occurs in both sets. `max_files_read` limits the number of files of `eval`, sampled
 /// from the whole set.
+std::optional<SharedFiles> find_shared_images(const ImageFiles& train, const ImageFiles& eval,
+                                              std::int64_t max_files_read = kMaxFilesRead);
 std::optional<SharedFiles> find_shared_files(const ImageSource& train, const ImageSource& eval,
                                              std::int64_t max_files_read = kMaxFilesRead);
 

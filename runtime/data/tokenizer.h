@@ -22,6 +22,11 @@ class Tokenizer {
   virtual std::int64_t vocab_size() const = 0;
   /// Thread-safe, like decode().
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
+  /// As encode(), for text that a chat template wrote: texts of control tokens, such as "</s>", become these
+  /// tokens.
+  virtual std::vector<std::int32_t> encode_chat(std::string_view text) const { return encode(text); }
+  /// The reverse: the texts of control tokens included, which decode() may leave out.
+  virtual std::string decode_chat(std::span<const std::int32_t> ids) const { return decode(ids); }
   /// Throws Error(kInvalidInput) for an id outside of [0, vocab_size()).
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
   /// The separator of two documents in a stream of tokens.
@@ -44,7 +49,8 @@ std::unique_ptr<Tokenizer> load_saved_tokenizer(std::string_view kind, const std
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
 /// A sentencepiece model of any type. Documents are separated by its end-of-sentence token, or by an empty
-/// line if it has none. Throws Error(kInvalidInput) if the file is missing or not a model.
+/// line if it has none. encode_chat() finds control symbols as transformers does: only text before the first
+/// one gets the model's dummy prefix. Throws Error(kInvalidInput) if the file is missing or not a model.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& model);
 
 /// Byte-level BPE from a tokenizer.json, or a folder with one or with vocab.json and merges.txt. Lossless.

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""examples/slurm/train.sbatch under a real Slurm of this machine: slices that time limits end come to the state of one
-run that nothing interrupts.
+"""The scripts of examples/slurm under a real Slurm of this machine: slices that time limits or signals end come to the
+state of one run that nothing interrupts, started by mpirun or by srun.
 
     slurm_jobs_test.py --trireme build/release/bin/trireme --mpiexec mpirun [unittest options]
 
@@ -15,7 +15,7 @@ import slurm
 from jobs import OPTIONS, JobTest, main
 from supervised import SLOWER, read_lines, sets
 
-SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "slurm" / "train.sbatch"
+SCRIPTS = Path(__file__).resolve().parents[2] / "examples" / "slurm"
 # Steps of some 50 ms: slices have few enough for one run to repeat them.
 KEYS = tuple(key for key in SLOWER if not key.startswith("train.")) + ("train.global_batch=128", "model.layers=8")
 # Slurm limits are in minutes and checked twice a minute: a slice of one minute gets its signal after 15 to 45 s.
@@ -38,16 +38,18 @@ class SlurmJobs(JobTest):
         self.slurm.close()
         super().tearDown()
 
-    def submit(self, out, *options, steps=1_000_000):
+    def submit(self, out, *options, steps=1_000_000, script="train.sbatch", start="mpirun"):
         """The script as it is, on one node with two tasks. The job file says how many steps: a later slice may find
         another number."""
         self.set_steps(steps)
-        environment = {"TRIREME": OPTIONS.trireme}
+        environment = {"TRIREME": OPTIONS.trireme, "START": start}
+        with_mpirun = start == "mpirun"
         if os.geteuid() == 0:
             environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         return self.slurm.sbatch("--nodes=1", "--ntasks-per-node=2", "--time=1", f"--output={self.folder}/{out}.log",
-                                 *options, SCRIPT, self.job, self.folder / out, "--mpirun", OPTIONS.mpiexec,
-                                 *sets(*KEYS), "--", "--bind-to", "none", environment=environment)
+                                 *options, SCRIPTS / script, self.job, self.folder / out,
+                                 *(("--mpirun", OPTIONS.mpiexec) if with_mpirun else ()), *sets(*KEYS),
+                                 *(("--", "--bind-to", "none") if with_mpirun else ()), environment=environment)
 
     def set_steps(self, steps):
         self.job.write_text(re.sub(r"(?m)^steps = .*", f"steps = {steps}", self.job.read_text()))
@@ -108,6 +110,27 @@ class SlurmJobs(JobTest):
         steps = self.step("ended") + 10
         self.let_it_end(number, "ended", steps)
         self.check("ended", steps)
+
+    def check_signalled_slice(self, start):
+        """The script for GPUs, on CPUs: a slice that gets the signal before its limit is queued again."""
+        out = f"by-{start}"
+        # Slurm's own signal would come at once: two minutes are longer than the limit.
+        number = self.submit(out, "--signal=B:USR1@0", "--time=10", "--gpus-per-node=0", "--cpus-per-task=1",
+                             script="train_gpu.sbatch", start=start)
+        self.wait_for(number, out, lambda job: self.step(out) > 3, "a step")
+        self.slurm.ask("scancel", "--batch", "--signal=USR1", number)
+        self.wait_for_slice(number, out, 1)
+        steps = self.step(out) + 10
+        self.let_it_end(number, out, steps)
+        self.check(out, steps)
+
+    def test_a_signalled_slice_that_mpirun_started_goes_on_in_the_next(self):
+        self.check_signalled_slice("mpirun")
+
+    def test_a_signalled_slice_that_srun_started_goes_on_in_the_next(self):
+        if "pmix" not in self.slurm.ask("srun", "--mpi=list"):
+            self.skipTest("this Slurm has no PMIx plugin")
+        self.check_signalled_slice("srun")
 
     def test_a_job_that_its_user_cancels_is_not_queued_again(self):
         number = self.submit("cancelled")

@@ -13,9 +13,15 @@ struct Case {
   std::int64_t head_dim, capacity;
   std::vector<std::int64_t> pieces;  // tokens of each call
   int kv_heads = heads;
+  std::int64_t window = 0;
 };
-const Case kCases[] = {{1, 1, 1, 1, {1}},    {2, 3, 5, 9, {4, 1, 1, 2}},     {1, 2, 64, 300, {1, 270, 1, 20}},
-                       {3, 4, 16, 40, {40}}, {2, 6, 8, 20, {7, 1, 1, 5}, 2}, {1, 4, 16, 12, {9, 3}, 1}};
+const Case kCases[] = {{1, 1, 1, 1, {1}},
+                       {2, 3, 5, 9, {4, 1, 1, 2}},
+                       {1, 2, 64, 300, {1, 270, 1, 20}},
+                       {3, 4, 16, 40, {40}},
+                       {2, 6, 8, 20, {7, 1, 1, 5}, 2},
+                       {1, 4, 16, 12, {9, 3}, 1},
+                       {2, 4, 8, 300, {7, 1, 270, 5}, 2, 6}};
 
 class AttentionCachedTest : public KernelTest {
  protected:
@@ -57,7 +63,8 @@ class AttentionCachedTest : public KernelTest {
                                   .num_heads = c.heads,
                                   .num_kv_heads = c.kv_heads,
                                   .scale = scale(c),
-                                  .math = math});
+                                  .math = math,
+                                  .window = c.window});
       outputs.push_back(out.download());
       first += tokens;
     }
@@ -79,14 +86,15 @@ class AttentionCachedTest : public KernelTest {
         for (std::int64_t i = 0; i < t; ++i) {
           std::vector<double> weights;
           double sum = 0.0;
-          for (std::int64_t j = 0; j <= i; ++j) {
+          const std::int64_t begin = c.window > 0 ? std::max(std::int64_t{0}, i + 1 - c.window) : 0;
+          for (std::int64_t j = begin; j <= i; ++j) {
             double score = 0.0;
             for (std::int64_t x = 0; x < d; ++x) score += double{at(b, i, 0, h)[x]} * at(b, j, 1, h)[x];
             sum += weights.emplace_back(std::exp(score * scale(c)));
           }
-          for (std::int64_t j = 0; j <= i; ++j) {
+          for (std::int64_t j = begin; j <= i; ++j) {
             for (std::int64_t x = 0; x < d; ++x) {
-              out[(b * t + i) * width(c) + h * d + x] += weights[j] / sum * at(b, j, 2, h)[x];
+              out[(b * t + i) * width(c) + h * d + x] += weights[j - begin] / sum * at(b, j, 2, h)[x];
             }
           }
         }

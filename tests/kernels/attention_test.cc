@@ -18,6 +18,7 @@ struct Case {
   MathMode math = MathMode::kFp32;
   std::vector<std::int64_t> documents = {};  // lengths in each sample; empty: one document
   int kv_heads = heads;
+  std::int64_t window = 0;
 
   std::int64_t width() const { return heads * head_dim; }
   std::int64_t packed() const { return (heads + 2 * kv_heads) * head_dim; }
@@ -78,7 +79,7 @@ class Reference {
       if (i < first + length) break;
       first += length;
     }
-    return first;
+    return c_.window > 0 ? std::max(first, i + 1 - c_.window) : first;
   }
   std::int64_t end_of_keys(std::int64_t i) const {
     if (c_.causal) return i + 1;
@@ -188,7 +189,8 @@ class AttentionTest : public KernelTest {
                              .dropout_p = c.dropout_p,
                              .rng = kRng,
                              .first_sample = kFirstSample,
-                             .key_bounds = bounds_view});
+                             .key_bounds = bounds_view,
+                             .window = c.window});
     rig.run(AttentionBwdArgs{.dout = rig.upload({c.samples, c.seq_len, c.width()}, dout, c.dtype),
                              .qkv = dev_qkv,
                              .out = out,
@@ -202,13 +204,15 @@ class AttentionTest : public KernelTest {
                              .dropout_p = c.dropout_p,
                              .rng = kRng,
                              .first_sample = kFirstSample,
-                             .key_bounds = bounds_view});
+                             .key_bounds = bounds_view,
+                             .window = c.window});
     return {out.download(), lse.download(), dqkv.download()};
   }
 
   void check(const Case& c) {
-    SCOPED_TRACE(fmt::format("{} B {} T {} heads {} on {} of {} causal {} dropout {}", name(c.dtype),
-                             c.samples, c.seq_len, c.heads, c.kv_heads, c.head_dim, c.causal, c.dropout_p));
+    SCOPED_TRACE(fmt::format("{} B {} T {} heads {} on {} of {} causal {} window {} dropout {}",
+                             name(c.dtype), c.samples, c.seq_len, c.heads, c.kv_heads, c.head_dim, c.causal,
+                             c.window, c.dropout_p));
     const std::int64_t tokens = c.samples * c.seq_len;
     const auto qkv = random(tokens * c.packed(), 2.0f, c.dtype),
                dout = random(tokens * c.width(), 1.0f, c.dtype);
@@ -271,6 +275,34 @@ TEST_P(AttentionTest, DocumentsOfARowDoNotSeeEachOther) {
       check(c);
     }
   }
+}
+
+// Windows smaller and larger than a tile of 64, at its edges, and larger than the row.
+TEST_P(AttentionTest, WindowsHideEarlierKeys) {
+  for (const DType dtype : sampled(kFloatTypes, 3)) {
+    for (const std::int64_t window : {1, 5, 63, 64, 65, 130, 400}) {
+      Case c{2, 200, 2, 16, true, 0.0f, dtype};
+      c.window = window;
+      check(c);
+    }
+    Case grouped{1, 150, 4, 8, true, 0.2f, dtype};
+    grouped.kv_heads = 2, grouped.window = 70;
+    check(grouped);
+    Case documents{1, 300, 1, 8, true, 0.0f, dtype, MathMode::kFp32, {10, 200, 5, 85}};
+    documents.window = 70;
+    check(documents);
+  }
+}
+
+// A window of the whole row changes no bit.
+TEST_P(AttentionTest, WindowOfTheWholeRow) {
+  Case c{.samples = 1, .seq_len = 150, .heads = 2, .head_dim = 16};
+  const std::int64_t elems = c.seq_len * c.width();
+  const auto qkv = random(3 * elems), dout = random(elems);
+  const Outputs without = run(rig(), c, qkv, dout);
+  c.window = c.seq_len;
+  const Outputs with = run(rig(), c, qkv, dout);
+  for (std::size_t i = 0; i < with.size(); ++i) EXPECT_TRUE(same_bits(with[i], without[i])) << i;
 }
 
 TEST_P(AttentionTest, GroupsOfQueriesReadOneHeadOfKeys) {

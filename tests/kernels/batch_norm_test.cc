@@ -280,6 +280,24 @@ TEST_P(BatchNormTest, MoveAverageHeedsSkip) {
   }
 }
 
+TEST_P(BatchNormTest, MoveAverageRampsItsDecay) {
+  const std::int64_t size = 100;
+  const auto start = random(size), sample = random(size);
+  for (const std::int32_t step : {1, 7, 100000}) {
+    const Outputs out = same_bits_for_all_threads([&](const Rig& rig) {
+      const DeviceArray value = rig.upload({size}, start), from = rig.upload({size}, sample),
+                        count = rig.scalar(step);
+      rig.run(MoveAverageArgs{.value = value, .sample = from, .momentum = 0.25f, .step = count, .tau = 10.0});
+      return Outputs{value.download()};
+    });
+    const double decay = 0.75 * (1 - std::exp(-step / 10.0));
+    std::vector<double> expected(start.begin(), start.end());
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expected[i] = decay * start[i] + (1 - decay) * sample[i];
+    expect_close(out[0], expected, 1e-6, "value");
+  }
+}
+
 TRIREME_INSTANTIATE_KERNEL_TEST(BatchNormTest);
 
 }  // namespace

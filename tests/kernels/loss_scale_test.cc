@@ -226,6 +226,37 @@ TEST_P(LossScaleTest, APowerOfTwoLeavesTheNormAndTheUpdateAsTheyAre) {
   EXPECT_TRUE(same_bits(results[0], results[1]));
 }
 
+// Counts of all ranks are added exactly; losses are divided, and norm and clip as if gradients had been.
+TEST_P(LossScaleTest, LossesAndGradientsAreDividedByACount) {
+  const std::vector<float> counted = {1, 2, 3, /*counts*/ 0, 16777215, 2, 4, 5, 6, /*counts*/ 7, 0, 8};
+  struct CountCase {
+    std::vector<float> counted;
+    float inverse, divisor;
+  };
+  for (const CountCase& c : {CountCase{counted, 0.5f, 16777232 * 0.5f}, CountCase{counted, 0.0f, 1.0f},
+                             CountCase{std::vector<float>(12, 0.0f), 0.125f, 0.125f}}) {
+    const Outputs out = same_bits_for_all_threads([&](const Rig& r) -> Outputs {
+      const DeviceArray losses = r.poisoned({6}), divisor = r.poisoned({});
+      r.run(DivideLossesArgs{.counted = r.upload({2, 2, 3}, c.counted),
+                             .losses = losses,
+                             .divisor = divisor,
+                             .inv_num_targets = c.inverse});
+      return {losses.download(), divisor.download()};
+    });
+    EXPECT_EQ(out[1][0], c.divisor);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(out[0][i], c.counted[i < 3 ? i : i + 3] / c.divisor) << i;
+  }
+  const Rig r = rig();
+  const DeviceArray norm = r.poisoned({}), clip = r.poisoned({});
+  r.run(ClipCoefficientArgs{.partials = r.upload({2}, std::vector<float>{9.0f, 16.0f}),
+                            .norm = norm,
+                            .clip = clip,
+                            .gradient_scale = r.scalar(4.0f),
+                            .divisor = r.scalar(8.0f)});
+  EXPECT_EQ(norm.download()[0], 5.0f / 32);
+  EXPECT_EQ(clip.download()[0], 1.0f / 32);
+}
+
 TEST_P(LossScaleTest, ASkippedUpdateWritesNothing) {
   for (const std::int64_t n : {1, 127, 1000, 40001}) {
     const auto p = random(n), m = random(n), v = random(n), w = random(n);

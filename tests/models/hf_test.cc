@@ -48,6 +48,55 @@ LlamaConfig tiny_qwen3() {
   return config;
 }
 
+/// Tiny models of the other types, with every switch of theirs.
+LlamaConfig tiny_mistral() {
+  LlamaConfig config = kLlama;
+  config.window = 5;
+  config.rope_scaling = {.kind = ops::RopeScaling::Kind::kLinear, .factor = 2.0};
+  return config;
+}
+
+LlamaConfig tiny_smollm3() {
+  LlamaConfig config = kLlama;
+  config.layers = 4, config.layer_pattern = "fn";
+  config.rope_scaling = {.kind = ops::RopeScaling::Kind::kYarn,
+                         .factor = 2.0,
+                         .low_freq_factor = 1.0,
+                         .high_freq_factor = 32.0,
+                         .original_context = 7,
+                         .attention_factor = 1.25};
+  return config;
+}
+
+LlamaConfig tiny_olmo2() {
+  LlamaConfig config = kLlama;
+  config.qk_norm = QkNorm::kWhole, config.norm_position = NormPosition::kAfter, config.tied = false;
+  return config;
+}
+
+LlamaConfig tiny_olmo3() {
+  LlamaConfig config = tiny_olmo2();
+  config.layers = 3, config.window = 5, config.layer_pattern = "wwf", config.rope_local_theta = 50.0;
+  return config;
+}
+
+LlamaConfig tiny_gemma3() {
+  LlamaConfig config = kLlama;
+  config.head_width = 10, config.layers = 3, config.qk_norm = QkNorm::kHead;
+  config.norm_position = NormPosition::kBoth, config.norm_unit_offset = true;
+  config.mlp_gate = MlpGate::kGelu, config.embedding_scale = 6.0, config.query_scalar = 7.0;
+  config.window = 5, config.layer_pattern = "wwf", config.rope_local_theta = 10.0;
+  return config;
+}
+
+const std::map<std::string, LlamaConfig>& tiny_decoders() {
+  static const std::map<std::string, LlamaConfig> decoders{
+      {kLlamaHfType, kLlama},       {kMistralHfType, tiny_mistral()}, {kQwen2HfType, tiny_qwen2()},
+      {kQwen3HfType, tiny_qwen3()}, {kSmolLm3HfType, tiny_smollm3()}, {kOlmo2HfType, tiny_olmo2()},
+      {kOlmo3HfType, tiny_olmo3()}, {kGemma3HfType, tiny_gemma3()}};
+  return decoders;
+}
+
 const char* const kClassifier = "a classifier";  // with kBert's shape
 BertConfig classifier() {
   BertConfig config = kBert;
@@ -74,13 +123,8 @@ Model model_of(const std::string& type) {
   if (type == kBertHfType) return {[] { return build_bert(kBert); }, bert_to_hf(kBert)};
   if (type == kClassifier) return {[] { return build_bert(classifier()); }, bert_to_hf(classifier())};
   if (type == kVitHfType) return {[] { return build_vit(kVit); }, vit_to_hf(kVit)};
-  if (type == kQwen2HfType) {
-    return {[] { return build_llama(tiny_qwen2()); }, llama_to_hf(tiny_qwen2())};
-  }
-  if (type == kQwen3HfType) {
-    return {[] { return build_llama(tiny_qwen3()); }, llama_to_hf(tiny_qwen3())};
-  }
-  return {[] { return build_llama(kLlama); }, llama_to_hf(kLlama)};
+  const LlamaConfig& decoder = tiny_decoders().at(type);
+  return {[decoder] { return build_llama(decoder); }, llama_to_hf(decoder)};
 }
 
 class HfModels : public ::testing::TestWithParam<const char*> {};
@@ -172,8 +216,9 @@ TEST_P(OlderHfFiles, AreRead) {
 
 INSTANTIATE_TEST_SUITE_P(Families, OlderHfFiles, ::testing::Values(kGptHfType, kLlamaHfType));
 INSTANTIATE_TEST_SUITE_P(Families, HfModels,
-                         ::testing::Values(kGptHfType, kLlamaHfType, kQwen2HfType, kQwen3HfType, kBertHfType,
-                                           kClassifier, kVitHfType));
+                         ::testing::Values(kGptHfType, kLlamaHfType, kMistralHfType, kQwen2HfType,
+                                           kQwen3HfType, kSmolLm3HfType, kOlmo2HfType, kOlmo3HfType,
+                                           kGemma3HfType, kBertHfType, kClassifier, kVitHfType));
 
 // Loads from our checkpoint and from their folder. A head of the requested kind is loaded with the rest.
 TEST(NewHeads, OfAClassifierOnAnotherModelsEncoder) {
@@ -403,15 +448,18 @@ TEST(Qwen2Hf, RefusesWhatIsComputedOtherwise) {
     return message_of([&] { llama_from_hf(config_with(folder, llama_to_hf(tiny_qwen2()), changes)); });
   };
   const std::string path = (folder / "config.json").string() + ": ";
-  EXPECT_EQ(message({{"use_sliding_window", true}}),
-            path + "use_sliding_window is true, and this build has only false");
-  EXPECT_EQ(message({{"layer_types", {"full_attention", "sliding_attention"}}}),
+  EXPECT_EQ(message({{"use_sliding_window", true}}), "");
+  EXPECT_NE(message({{"layer_types", {"full_attention", "sliding_attention"}}})
+                .find("layer_types is [\"full_attention\",\"sliding_attention\"], which contradicts "
+                      "sliding_window"),
+            std::string::npos);
+  EXPECT_NE(message({{"layer_types", {"full_attention", "chunked_attention"}}})
+                .find("this build has only \"full_attention\" and \"sliding_attention\""),
+            std::string::npos);
+  EXPECT_EQ(message({{"rope_parameters", {{"rope_type", "dynamic"}, {"factor", 4.0}}}}),
             path +
-                "layer_types is [\"full_attention\",\"sliding_attention\"], and this build has only "
-                "\"full_attention\" in every layer");
-  EXPECT_EQ(
-      message({{"rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}}}}),
-      path + "rope_parameters.rope_type is \"yarn\", and this build has only \"default\" and \"llama3\"");
+                "rope_parameters.rope_type is \"dynamic\", and this build has only \"default\", \"linear\", "
+                "\"llama3\" and \"yarn\"");
   EXPECT_NE(message({{"architectures", {"Qwen2ForSequenceClassification"}}}).find("architectures"),
             std::string::npos);
   EXPECT_EQ(message({{"hidden_act", "gelu"}}),
@@ -438,11 +486,10 @@ TEST(Qwen3Hf, RefusesWhatIsComputedOtherwise) {
   const std::string path = (folder / "config.json").string() + ": ";
   EXPECT_EQ(message({{"attention_bias", true}}),
             path + "attention_bias is true, and this build has only false");
-  EXPECT_EQ(message({{"use_sliding_window", true}}),
-            path + "use_sliding_window is true, and this build has only false");
   LlamaConfig both = tiny_qwen3();
   both.qkv_bias = true;
-  EXPECT_NE(message_of([&] { llama_to_hf(both); }).find("qkv_bias and qk_norm"), std::string::npos);
+  EXPECT_NE(message_of([&] { llama_to_hf(both); }).find("this combination of qkv_bias, qk_norm"),
+            std::string::npos);
 }
 
 TEST(LlamaHf, TheEpsilonOfNormsIsFollowed) {
@@ -466,13 +513,53 @@ TEST(LlamaHf, AMistralWithoutAWindowIsALlama) {
     return llama_from_hf(config_with(folder, llama_to_hf(kLlama), changes));
   };
   EXPECT_EQ(llama_to_hf(mistral({{"sliding_window", nullptr}})).config, llama_to_hf(kLlama).config);
-  EXPECT_EQ(mistral({{"sliding_window", kLlama.seq_len}}).seq_len, kLlama.seq_len);
-  EXPECT_EQ(message_of([&] {
-              mistral({{"sliding_window", kLlama.seq_len - 1}});
-            }),
-            (folder / "config.json").string() +
-                fmt::format(": sliding_window is {}, and this build has only null, or the whole context",
-                            kLlama.seq_len - 1));
+  EXPECT_EQ(mistral({{"sliding_window", 5}}).window, 5);
+  EXPECT_EQ(mistral({{"num_key_value_heads", 2}}).window, 4096) << "the default of transformers";
+}
+
+TEST(LlamaHf, TheShapeOfEachTypeComesBack) {
+  for (const auto& [type, decoder] : tiny_decoders()) {
+    SCOPED_TRACE(type);
+    const TemporaryFolder folder;
+    const HfModel model = llama_to_hf(decoder);
+    EXPECT_EQ(model.config.at("model_type"), type);
+    const LlamaConfig read = llama_from_hf(config_with(folder, model, nlohmann::json::object()));
+    EXPECT_EQ(llama_to_hf(read).config, model.config);
+    EXPECT_EQ(read.window, decoder.window);
+    EXPECT_EQ(read.layer_pattern, decoder.layer_pattern);
+    EXPECT_EQ(read.rope_scaling, decoder.rope_scaling);
+    EXPECT_EQ(read.rope_local_theta, decoder.rope_local_theta);
+    EXPECT_EQ(read.query_scalar, decoder.query_scalar);
+    EXPECT_EQ(read.embedding_scale, decoder.embedding_scale);
+  }
+}
+
+// The published form of Gemma 3, from before layer_types and rope_parameters.
+TEST(LlamaHf, OlderKeysOfGemma3) {
+  const TemporaryFolder folder;
+  const nlohmann::json older{
+      {"layer_types", nullptr},       {"rope_parameters", nullptr},
+      {"sliding_window_pattern", 3},  {"rope_theta", 100.0},
+      {"rope_local_base_freq", 10.0}, {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}};
+  const HfModel model = llama_to_hf(tiny_gemma3());
+  const LlamaConfig read = llama_from_hf(config_with(folder, model, older));
+  EXPECT_EQ(read.layer_pattern, "wwf");
+  EXPECT_EQ(read.rope_theta, 100.0);
+  EXPECT_EQ(read.rope_local_theta, 10.0);
+  EXPECT_EQ(read.rope_scaling.factor, 8.0);
+  const auto message = [&](const nlohmann::json& changes) {
+    return message_of([&] { llama_from_hf(config_with(folder, model, changes)); });
+  };
+  EXPECT_NE(message({{"final_logit_softcapping", 30.0}}).find("final_logit_softcapping is 30.0"),
+            std::string::npos);
+  EXPECT_NE(message({{"attn_logit_softcapping", 50.0}}).find("attn_logit_softcapping is 50.0"),
+            std::string::npos);
+  EXPECT_NE(message({{"use_bidirectional_attention", true}}).find("use_bidirectional_attention is true"),
+            std::string::npos);
+  EXPECT_NE(message({{"rope_local_base_freq", 20.0}}).find("rope_local_base_freq is 20.0, which contradicts"),
+            std::string::npos);
+  EXPECT_NE(message({{"layer_types", {"full_attention"}}}).find("which contradicts num_hidden_layers"),
+            std::string::npos);
 }
 
 TEST(LlamaHf, RefusesWhatIsComputedOtherwise) {
@@ -487,10 +574,12 @@ TEST(LlamaHf, RefusesWhatIsComputedOtherwise) {
   EXPECT_EQ(message({{"attention_bias", true}}),
             path + "attention_bias is true, and this build has only false");
   EXPECT_EQ(message({{"mlp_bias", true}}), path + "mlp_bias is true, and this build has only false");
-  EXPECT_EQ(message({{"rope_scaling", {{"rope_type", "yarn"}}}}),
-            path + "rope_scaling.rope_type is \"yarn\", and this build has only \"default\" and \"llama3\"");
-  EXPECT_EQ(message({{"rope_scaling", {{"rope_type", nullptr}, {"type", "linear"}}}}),
-            path + "rope_scaling.type is \"linear\", and this build has only \"default\" and \"llama3\"");
+  EXPECT_EQ(message({{"rope_scaling", {{"rope_type", "longrope"}}}}),
+            path +
+                "rope_scaling.rope_type is \"longrope\", and this build has only \"default\", \"linear\", "
+                "\"llama3\" and \"yarn\"");
+  EXPECT_EQ(message({{"rope_scaling", {{"rope_type", "yarn"}, {"truncate", false}}}}),
+            path + "rope_scaling.truncate is false, and this build has only true");
   EXPECT_EQ(message({{"rope_scaling", {{"factor", nullptr}}}}),
             path + "rope_scaling.factor is missing, and this build has only \"llama3\" with a number there");
   // One value in two places.

@@ -45,6 +45,41 @@ TEST(Llama, HasThePublishedNumberOfParametersOfOtherModels) {
                           .qk_norm = QkNorm::kHead,
                           .tied = true};
   EXPECT_EQ(parameters(qwen3), 596049920) << "Qwen3 0.6B";
+  const LlamaConfig mistral{
+      .layers = 32, .hidden = 4096, .heads = 32, .ffn = 14336, .vocab = 32000, .window = 4096};
+  EXPECT_EQ(parameters(mistral), 7241732096) << "Mistral 7B v0.1";
+  const LlamaConfig smol{.layers = 36,
+                         .hidden = 2048,
+                         .heads = 16,
+                         .kv_heads = 4,
+                         .ffn = 11008,
+                         .vocab = 128256,
+                         .layer_pattern = "fffn",
+                         .tied = true};
+  EXPECT_EQ(parameters(smol), 3075098624) << "SmolLM3 3B";
+  const LlamaConfig olmo{.layers = 16,
+                         .hidden = 2048,
+                         .heads = 16,
+                         .kv_heads = 16,
+                         .ffn = 8192,
+                         .vocab = 100352,
+                         .qk_norm = QkNorm::kWhole,
+                         .norm_position = NormPosition::kAfter};
+  EXPECT_EQ(parameters(olmo), 1484916736) << "OLMo 2 1B";
+  const LlamaConfig gemma{.layers = 26,
+                          .hidden = 1152,
+                          .heads = 4,
+                          .kv_heads = 1,
+                          .head_width = 256,
+                          .ffn = 6912,
+                          .vocab = 262144,
+                          .qk_norm = QkNorm::kHead,
+                          .norm_position = NormPosition::kBoth,
+                          .norm_unit_offset = true,
+                          .window = 512,
+                          .layer_pattern = "wwwwwf",
+                          .tied = true};
+  EXPECT_EQ(parameters(gemma), 999885952) << "Gemma 3 1B";
 }
 
 TEST(Llama, DefaultWidthOfTheMlp) {
@@ -68,6 +103,9 @@ TEST(Llama, RefusesWhatCannotBeBuilt) {
   refused([](LlamaConfig& c) { c.head_width = 5; });
   refused([](LlamaConfig& c) { c.head_width = -6; });
   refused([](LlamaConfig& c) { c.qk_norm = QkNorm::kHead, c.tensor_chunks = 2; });
+  refused([](LlamaConfig& c) { c.layer_pattern = "fx"; });
+  refused([](LlamaConfig& c) { c.layer_pattern = "fw"; });
+  refused([](LlamaConfig& c) { c.window = -1; });
   refused([](LlamaConfig& c) { c.ffn = 0; });
   refused([](LlamaConfig& c) { c.layers = 2000000000; });
   refused([](LlamaConfig& c) { c.rope_theta = 0; });

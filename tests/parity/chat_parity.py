@@ -6,8 +6,9 @@
 Six chat templates are written here in the style of ChatML, Llama 3, Qwen3, Mistral, Gemma 3 and Zephyr, each with and
 without {% generation %} blocks. transformers gets the blocks (return_assistant_tokens_mask=True); trireme gets the
 template without them and derives the targets from prefixes, and once more with them. 200 random conversations for each
-style have empty turns, system prompts, Unicode, and words of the template in the text. Exit code 1 when a token or a
-target differs, 77 (skipped) where the library is missing.
+style have empty turns, system prompts, Unicode, and words of the template in the text. Three more styles, Llama 2,
+Mistral 0.1 and Gemma, have a sentencepiece model with control and user-defined symbols; they need the library
+sentencepiece. Exit code 1 when a token or a target differs, 77 (skipped) where transformers is missing.
 """
 
 import argparse
@@ -21,10 +22,15 @@ import tempfile
 
 try:
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
-    from transformers import PreTrainedTokenizerFast
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
 except ImportError:
     print("skipped: this Python has no transformers and tokenizers; TRIREME_TORCH_PYTHON names another")
     sys.exit(77)
+
+try:
+    import sentencepiece
+except ImportError:
+    sentencepiece = None
 
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
            r"|\s+(?!\S)|\s+")
@@ -57,6 +63,9 @@ GEMMA3 = (SYSTEM_FIRST + "{{ '<start_of_turn>' + ('model' if m.role == 'assistan
 ZEPHYR = ("{% for m in messages %}{{ '<|' + m.role + '|>\\n' }}{% if m.role == 'assistant' %}«{{ m.content + eos_token }}»"
           "{% else %}{{ m.content + eos_token }}{% endif %}{{ '\\n' }}{% if loop.last and add_generation_prompt %}"
           "{{ '<|assistant|>\\n' }}{% endif %}{% endfor %}")
+LLAMA2 = (SYSTEM_FIRST + "{% if m.role == 'user' %}{{ (bos_token if not loop.first else '') + '[INST] ' + "
+          "(system if loop.first else '') + m.content | trim + ' [/INST]' }}"
+          "{% else %}«{{ ' ' + m.content | trim + ' ' + eos_token }}»{% endif %}{% endfor %}")
 # name: (template, bos, eos, other special tokens)
 STYLES = {
     "chatml": (CHATML, None, "<|im_end|>", ["<|im_start|>"]),
@@ -65,6 +74,14 @@ STYLES = {
     "mistral": (MISTRAL, "<s>", "</s>", ["[INST]", "[/INST]"]),
     "gemma3": (GEMMA3, "<bos>", "<eos>", ["<start_of_turn>", "<end_of_turn>"]),
     "zephyr": (ZEPHYR, "<s>", "</s>", []),
+}
+# name: (template, tokenizer class, settings of the sentencepiece model)
+GEMMA_SYMBOLS = {"add_dummy_prefix": False, "user_defined_symbols": ["<start_of_turn>", "<end_of_turn>"], "pad_id": 0,
+                 "eos_id": 1, "bos_id": 2, "unk_id": 3, "bos_piece": "<bos>", "eos_piece": "<eos>"}
+PIECE_STYLES = {
+    "llama2": (LLAMA2, "LlamaTokenizer", {}),
+    "mistral0.1": (MISTRAL, "LlamaTokenizer", {}),
+    "gemma": (GEMMA3, "GemmaTokenizer", GEMMA_SYMBOLS),
 }
 WORDS = ["the quick fox", "assistant", "user\n", "<|im_end|>", "<|im_start|>assistant\n", "[/INST]", "</s>", "{{ bos_token }}",
          "{% generation %}", "<end_of_turn>", "<|assistant|>", "naïve café", "日本語のテキスト", "👩‍👩‍👧‍👦🇩🇪", "e\u0301", "עברית", "\n\n- list\n",
@@ -105,6 +122,17 @@ def train_tokenizer(special):
     return tokenizer
 
 
+def train_pieces(model, settings):
+    """Writes a sentencepiece model as Llama's: BPE with bytes, no normalization, a dummy prefix."""
+    sources = [path.read_text() for path in sorted(pathlib.Path(__file__).parent.glob("*.py"))]
+    lines = [line for text in sources + WORDS * 3 for line in text.splitlines() if line.strip()]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines), model_prefix=str(model / "tokenizer"), vocab_size=900, model_type="bpe",
+        byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True,
+        allow_whitespace_only_pieces=True, minloglevel=2, **settings)
+    (model / "tokenizer.vocab").unlink()
+
+
 def plain(template):
     return template.replace("«", "").replace("»", "")
 
@@ -113,8 +141,8 @@ def with_blocks(template):
     return template.replace("«", "{% generation %}").replace("»", "{% endgeneration %}")
 
 
-def write_template(folder, template, in_config, bos, eos):
-    config = {"eos_token": eos} | ({"bos_token": bos} if bos else {})
+def write_template(folder, template, in_config, bos, eos, **more):
+    config = {"eos_token": eos} | ({"bos_token": bos} if bos else {}) | more
     (folder / "chat_template.jinja").unlink(missing_ok=True)
     if in_config:
         config["chat_template"] = template
@@ -217,12 +245,33 @@ def check_style(trireme, name, folder):
     return wrong
 
 
+def check_pieces(trireme, name, folder):
+    template, tokenizer_class, settings = PIECE_STYLES[name]
+    bos, eos = settings.get("bos_piece", "<s>"), settings.get("eos_piece", "</s>")
+    model = folder / "model"
+    model.mkdir(parents=True)
+    train_pieces(model, settings)
+    (model / "config.json").write_text(json.dumps({"model_type": "gemma" if "Gemma" in tokenizer_class else "llama"}))
+    config = {"tokenizer_class": tokenizer_class, "unk_token": "<unk>"}
+    write_template(model, with_blocks(template), in_config=True, bos=bos, eos=eos, **config)
+    oracle = AutoTokenizer.from_pretrained(model)
+    chats = conversations(name)
+    expected = theirs(oracle, chats)
+    wrong = compare(f"{name}, with blocks", ours(trireme, folder, chats, "assistant"), expected, chats)
+    write_template(model, plain(template), in_config=False, bos=bos, eos=eos, **config)
+    return wrong + compare(f"{name}, prefixes", ours(trireme, folder, chats, "assistant"), expected, chats)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--trireme", required=True)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         wrong = sum(check_style(arguments.trireme, name, pathlib.Path(folder) / name) for name in STYLES)
+        if sentencepiece is None:
+            print("left out: this Python has no sentencepiece, which llama2, mistral0.1 and gemma need")
+        else:
+            wrong += sum(check_pieces(arguments.trireme, name, pathlib.Path(folder) / name) for name in PIECE_STYLES)
     sys.exit(1 if wrong else 0)
 
 

@@ -42,6 +42,19 @@ QWEN2 = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "num_hidd
          "use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1, "tie_word_embeddings": True,
          "bos_token_id": None, "eos_token_id": None}
 QWEN3 = {**QWEN2, "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "head_dim": 12, "attention_bias": False}
+MISTRAL = {**LLAMA, "model_type": "mistral", "architectures": ["MistralForCausalLM"]}
+SMOLLM3 = {**LLAMA, "model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"], "num_hidden_layers": 4,
+           "no_rope_layers": [1, 0, 1, 0], "pad_token_id": None}
+OLMO2 = {**LLAMA, "model_type": "olmo2", "architectures": ["Olmo2ForCausalLM"], "pad_token_id": None}
+OLMO3 = {**OLMO2, "model_type": "olmo3", "architectures": ["Olmo3ForCausalLM"], "num_hidden_layers": 3,
+         "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "sliding_window": 7}
+del OLMO3["rope_theta"], OLMO3["rope_scaling"]  # by kind of layer
+GEMMA3 = {"model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"], "num_hidden_layers": 3,
+          "hidden_size": 48, "intermediate_size": 80, "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 12,
+          "vocab_size": 101, "max_position_embeddings": 24, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 20,
+          "sliding_window": 7, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+          "hidden_activation": "gelu_pytorch_tanh", "tie_word_embeddings": True, "bos_token_id": None,
+          "eos_token_id": None, "pad_token_id": None}
 BERT = {"model_type": "bert", "architectures": ["BertForMaskedLM"], "num_hidden_layers": 2, "hidden_size": 48,
         "intermediate_size": 192, "num_attention_heads": 6, "vocab_size": 101, "max_position_embeddings": 24,
         "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.0,
@@ -52,6 +65,9 @@ VIT = {"model_type": "vit", "architectures": ["ViTForImageClassification"], "num
        "attention_probs_dropout_prob": 0.0, "id2label": {str(i): f"LABEL_{i}" for i in range(7)}}
 LLAMA3 = {"rope_type": "llama3", "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 3.0,
           "original_max_position_embeddings": 12}
+YARN = {"rope_type": "yarn", "factor": 4.0, "beta_fast": 4.0, "original_max_position_embeddings": 12}
+BY_LAYER = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 500.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}
 CASES = {
     "gpt2": GPT,
     "gpt2, untied, epsilon": {**GPT, "tie_word_embeddings": False, "n_head": 4, "layer_norm_epsilon": 0.02},
@@ -67,6 +83,20 @@ CASES = {
     "bert, epsilon": {**BERT, "layer_norm_eps": 0.02},
     "vit": VIT,
     "llama, tied, scaled rope": {**LLAMA, "tie_word_embeddings": True, "rope_scaling": LLAMA3, "num_key_value_heads": 6},
+}
+# Cases that hf_models.py does not model: with transformers only.
+LIBRARY_CASES = {
+    "llama, linear rope": {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 3.0}},
+    "llama, yarn": {**LLAMA, "rope_scaling": YARN},
+    "qwen2, yarn, factor": {**QWEN2, "rope_scaling": {**YARN, "attention_factor": 1.5}},
+    "mistral, window": {**MISTRAL, "sliding_window": 7},
+    "qwen2, windows": {**QWEN2, "use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1},
+    "smollm3": SMOLLM3,
+    "olmo2": OLMO2,
+    "olmo3, windows": {**OLMO3, "rope_parameters": {"full_attention": {**YARN, "rope_theta": 500.0},
+                                                    "sliding_attention": {"rope_type": "default", "rope_theta": 500.0}}},
+    "gemma3": {**GEMMA3, "rope_parameters": BY_LAYER},
+    "gemma3, untied, epsilon": {**GEMMA3, "rope_parameters": BY_LAYER, "tie_word_embeddings": False, "rms_norm_eps": 0.03},
 }
 # (dtype, shards) of what is read.
 FILES = ((torch.float32, 1), (torch.float32, 3), (torch.float16, 2), (torch.bfloat16, 1))
@@ -271,7 +301,7 @@ def main():
     print(f"{'relative difference':<58} {'reached':>9}  bound")
     with tempfile.TemporaryDirectory(prefix="trireme-parity-") as folder:
         comparison = Comparison(theirs, args, pathlib.Path(folder))
-        for case, config in CASES.items():
+        for case, config in (CASES if args.oracle == "modules" else CASES | LIBRARY_CASES).items():
             comparison.compare(case, config)
     if comparison.report.failed:
         sys.exit(1)

@@ -28,6 +28,7 @@ CASES = {
     "gpt2": (GPT, ["*"], ""),
     "gpt2, some": (GPT, ["blocks.1.attention.qkv", "mlp.down"], ""),
     "llama": (LLAMA, ["attention.*", "mlp.gate_up"], ""),
+    "llama, rsLoRA": (LLAMA, ["all-linear"], ""),
     "bert": (BERT, ["attention.qkv", "mlp.up"], ""),
     "vit": (VIT, ["*"], ""),
     "vit, new head": (VIT, ["in_proj"], "new_head = true\nclasses = 3\n"),
@@ -43,7 +44,7 @@ kind = "synthetic"
 steps = 3
 global_batch = 4
 micro_batch = 2
-lora = {{ rank = 4, alpha = 6, targets = {targets} }}
+lora = {{ rank = 4, alpha = 6, targets = {targets}, rank_stabilized = {stabilized} }}
 [optimizer]
 lr = 0.05
 weight_decay = 0.0
@@ -71,7 +72,8 @@ def compare(case, peft, comparison):
     model = theirs.build(config)
     randomize(model)
     theirs.save(model, config, folder / "base", torch.float32, 1)
-    (folder / "job.toml").write_text(JOB.format(targets=json.dumps(targets), more=more))
+    (folder / "job.toml").write_text(JOB.format(
+        targets=json.dumps(targets), more=more, stabilized=json.dumps("rsLoRA" in case)))
     run([args.trireme, "train", "job.toml", "--out", "run"], folder)
     run([args.trireme, "export", "run", "--format", "hf", "--adapters", "--out", "peft"], folder)
     trained = comparison.ours("run")

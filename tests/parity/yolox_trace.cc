@@ -1,13 +1,20 @@
 // Runs the first blocks of a YOLOX network, and records the data that yolox_parity.py compares.
 //
 //   yolox_trace FOLDER LAYERS WIDTH SEPARABLE CLASSES BLOCKS
+//   yolox_trace FOLDER LAYERS WIDTH SEPARABLE CLASSES loss
 //
 // Reads the weights of the first BLOCKS blocks in FOLDER/model.safetensors, and images [B, H, W, 3] and
 // targets in FOLDER/batch.safetensors. Writes FOLDER/trace.safetensors: the first output of the last of the
 // blocks, and if these are all blocks, the gradients of a step with a mean squared error over all predictions
 // and the running statistics after it. FOLDER/trace.json has the loss.
+//
+// With "loss", the network has its own loss, targets are [B, M, 5], and the file has target_weights [B]. A
+// step has micro-batches of two. FOLDER/cases.safetensors has the pictures of an assignment each:
+// "0.predictions" [A, 5 + classes], "0.targets" [M, 5], "0.size" (height, width) and "0.l1_weight", and so
+// on; the trace has their objects, parts and gradients.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -21,6 +28,8 @@
 #include "runtime/base/error.h"
 #include "runtime/checkpoint/float_data.h"
 #include "runtime/checkpoint/safetensors_writer.h"
+#include "runtime/ops/detection_loss.h"
+#include "runtime/tape.h"
 #include "tests/support/tiny_yolox.h"
 
 namespace trireme {
@@ -47,6 +56,7 @@ HostBatch read_batch(const std::filesystem::path& path, std::int64_t first, std:
   batch.input_dtype = batch.target_dtype = DType::kFloat32;
   batch.input_shape = {count, images[1], images[2], images[3]};
   batch.target_shape = {count, rows[1], rows[2]};
+  if (file.has("target_weights")) batch.target_weights = part("target_weights");
   const std::vector<float> inputs = part("inputs");
   batch.inputs.resize(inputs.size() * sizeof(float));
   std::memcpy(batch.inputs.data(), inputs.data(), batch.inputs.size());
@@ -58,10 +68,13 @@ HostBatch read_batch(const std::filesystem::path& path, std::int64_t first, std:
 class Trace {
  public:
   void add(const std::string& name, const Engine& engine, const Tensor& tensor) {
-    SafetensorsEntry entry{.name = name, .dtype = "F32", .shape = {}};
-    for (int dim = 0; dim < tensor.shape().rank(); ++dim) entry.shape.push_back(tensor.shape().dim(dim));
-    entries_.push_back(std::move(entry));
-    const std::vector<float> values = engine.context().to_host(tensor);
+    std::vector<std::int64_t> shape;
+    for (int dim = 0; dim < tensor.shape().rank(); ++dim) shape.push_back(tensor.shape().dim(dim));
+    add(name, engine.context().to_host(tensor), shape);
+  }
+  void add(const std::string& name, const std::vector<float>& values,
+           const std::vector<std::int64_t>& shape) {
+    entries_.push_back({.name = name, .dtype = "F32", .shape = shape});
     values_.insert(values_.end(), values.begin(), values.end());
   }
   void write(const std::filesystem::path& path) const {
@@ -74,6 +87,64 @@ class Trace {
   std::vector<SafetensorsEntry> entries_;
   std::vector<float> values_;
 };
+
+/// Adds the gradients of a step. Returns its loss.
+float trace_step(Engine& engine, Trace& file, const std::filesystem::path& samples) {
+  engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
+    file.add("gradient." + name, engine, gradient);
+  });
+  const auto source = [&](std::int64_t first, std::int64_t n) { return read_batch(samples, first, n); };
+  return engine.step(source, engine.batch().global_batch, 0.0).loss;
+}
+
+std::vector<float> floats_of(const SafetensorsReader& file, const std::string& name) {
+  std::vector<float> values(file.tensor(name).num_elems);
+  copy_as_floats(file.tensor(name), 0, values);
+  return values;
+}
+
+/// The loss of one picture and its gradient.
+void trace_case(const SafetensorsReader& cases, const std::string& name, std::int64_t classes,
+                const Engine& engine, Trace& file) {
+  Context ctx = engine.context();
+  const auto upload = [&](const std::string& part, std::int64_t width) {
+    const std::vector<float> values = floats_of(cases, name + part);
+    const Shape shape{1, std::ssize(values) / width, width};
+    return ctx.from_host(values.data(), shape, DType::kFloat32, MemoryCategory::kBatch);
+  };
+  Tape tape;
+  ctx.tape = &tape;
+  const Tensor predictions = tape.watch(upload(".predictions", 5 + classes));
+  const std::vector<float> size = floats_of(cases, name + ".size");
+  const ops::DetectionLoss loss =
+      ops::detection_loss(ctx, predictions, upload(".targets", 5), upload(".l1_weight", 1).reshape({1}),
+                          {.grid = {.height = std::lround(size[0]), .width = std::lround(size[1])}});
+  std::vector<std::int32_t> objects(static_cast<std::size_t>(loss.objects.num_elems()));
+  ctx.backend->copy_to_host(ctx.exec, objects.data(), loss.objects);
+  file.add(name + ".objects", std::vector<float>(objects.begin(), objects.end()), {std::ssize(objects)});
+  file.add(name + ".parts", engine, loss.parts);
+  file.add(name + ".gradient", engine, tape.backward(ctx, {{loss.loss.id(), {}}}, {predictions.id()})[0]);
+}
+
+void trace_loss(const Options& o, const std::shared_ptr<Communicator>& comm) {
+  const std::filesystem::path samples = o.folder / "batch.safetensors";
+  const std::int64_t count = SafetensorsReader(samples).tensor("inputs").shape[0];
+  Engine engine(build_yolox_detector(o.config), comm,
+                {.threads = 2,
+                 .global_batch = count,
+                 .micro_batch = 2,
+                 .optimizer = {.kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.0f}});
+  load_state(engine, o.folder, StateParts::kModel);
+  Trace file;
+  const SafetensorsReader cases(o.folder / "cases.safetensors");
+  for (int i = 0; cases.has(fmt::format("{}.size", i)); ++i) {
+    trace_case(cases, std::to_string(i), o.config.classes, engine, file);
+  }
+  nlohmann::json record;
+  record["loss"] = trace_step(engine, file, samples);
+  file.write(o.folder / "trace.safetensors");
+  std::ofstream(o.folder / "trace.json") << record.dump() << "\n";
+}
 
 void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
   BlockList blocks = build_yolox(o.config);
@@ -92,11 +163,7 @@ void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
   file.add("output", engine, engine.infer(read_batch(samples, 0, count)));
   nlohmann::json record;
   if (whole) {
-    engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
-      file.add("gradient." + name, engine, gradient);
-    });
-    const auto source = [&](std::int64_t first, std::int64_t n) { return read_batch(samples, first, n); };
-    record["loss"] = engine.step(source, count, 0.0).loss;
+    record["loss"] = trace_step(engine, file, samples);
     for (const StatisticStore::Entry& entry : engine.statistics().entries()) {
       file.add("statistic." + entry.name, engine,
                engine.statistics().values().slice(entry.offset, entry.shape));
@@ -112,16 +179,19 @@ void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
 int main(int argc, char** argv) {
   using namespace trireme;
   if (argc != 7) {
-    fmt::print(stderr, "usage: yolox_trace FOLDER LAYERS WIDTH SEPARABLE CLASSES BLOCKS\n");
+    fmt::print(stderr, "usage: yolox_trace FOLDER LAYERS WIDTH SEPARABLE CLASSES BLOCKS|loss\n");
     return 2;
   }
   try {
-    Options options{.folder = argv[1], .config = {}, .num_blocks = std::stoul(argv[6])};
+    const bool has_loss = std::string(argv[6]) == "loss";
+    Options options{.folder = argv[1], .config = {}, .num_blocks = has_loss ? 0 : std::stoul(argv[6])};
     options.config = {.layers = std::stoll(argv[2]),
                       .width = std::stoll(argv[3]),
                       .separable = std::stoi(argv[4]) != 0,
                       .classes = std::stoll(argv[5])};
-    run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) { trace(options, comm); });
+    run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {
+      has_loss ? trace_loss(options, comm) : trace(options, comm);
+    });
   } catch (const std::exception& e) {
     fmt::print(stderr, "yolox_trace: {}\n", e.what());
     return 1;

@@ -54,6 +54,24 @@ LlamaConfig tiny_qwen3() {
   return config;
 }
 
+/// OLMo 3, with windows of 4 tokens and a full layer.
+LlamaConfig tiny_olmo() {
+  LlamaConfig config = kLlama;
+  config.qk_norm = QkNorm::kWhole, config.norm_position = NormPosition::kAfter, config.window = 4,
+  config.layer_pattern = "wf";
+  return config;
+}
+
+/// With all switches of Gemma 3.
+LlamaConfig tiny_gemma() {
+  LlamaConfig config = tied_llama();
+  config.head_width = 10, config.qk_norm = QkNorm::kHead;
+  config.norm_position = NormPosition::kBoth, config.norm_unit_offset = true;
+  config.mlp_gate = MlpGate::kGelu, config.embedding_scale = 4.9, config.query_scalar = 7.0;
+  config.window = 4, config.layer_pattern = "wwf", config.rope_local_theta = 10.0;
+  return config;
+}
+
 LayoutFamily llama(std::string name, const LlamaConfig& config) {
   return {.name = std::move(name),
           .build = [config] { return build_llama(config); },
@@ -170,6 +188,16 @@ LayoutFamily yolox() {
           .has_fp8 = false};
 }
 
+/// The number of foreground anchors varies from sample to sample, and is known after the forward only.
+LayoutFamily yolox_detector() {
+  const YoloxConfig config = tiny_yolox_config(true);
+  return {.name = "yolox_detector",
+          .build = [config] { return build_yolox_detector(config); },
+          .sample = yolox_detector_sample_spec(config),
+          .batches = [config](std::int64_t first) { return yolox_detector_source(config, first); },
+          .has_fp8 = false};
+}
+
 const std::vector<RankedLayout> kCommon = {
     {.ranks = 2},
     {.threads = 3},
@@ -208,6 +236,8 @@ const std::vector<LayoutFamily>& layout_families() {
                                                      llama("llama_tied", tied_llama()),
                                                      llama("qwen2", tiny_qwen2()),
                                                      llama("qwen3", tiny_qwen3()),
+                                                     llama("olmo3", tiny_olmo()),
+                                                     llama("gemma3", tiny_gemma()),
                                                      lstm(false),
                                                      lstm(true),
                                                      bert(),
@@ -217,6 +247,7 @@ const std::vector<LayoutFamily>& layout_families() {
                                                      unet("unet", tiny_unet_config()),
                                                      unet("unet_condition", tiny_conditional_unet_config()),
                                                      yolox(),
+                                                     yolox_detector(),
                                                      vit("vit_chunks", TokenPool::kClassToken, kChunks),
                                                      cct("cct_chunks", kChunks)};
   return families;

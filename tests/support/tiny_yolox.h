@@ -1,11 +1,12 @@
-// A YOLOX network with a squared error in place of a detection loss, and a source of images, small enough for
-// every test.
+// A YOLOX network with its own loss, or with a squared error of all predictions, and sources of images, small
+// enough for every test.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 
-#include "models/yolox.h"
+#include "models/yolox_loss.h"
 #include "parallel/layout/sample_spec.h"
 #include "parallel/run/execution_input.h"
 #include "runtime/base/rng.h"
@@ -68,6 +69,41 @@ inline BatchSource yolox_source(const YoloxConfig& config, std::int64_t first_of
     }
     batch.inputs.resize(inputs.size() * sizeof(float));
     std::memcpy(batch.inputs.data(), inputs.data(), batch.inputs.size());
+    return batch;
+  };
+}
+
+/// The number of rows of a sample's targets, for YoloxLoss.
+inline constexpr std::int64_t kYoloxBoxes = 3;
+
+inline SampleSpec yolox_detector_sample_spec(const YoloxConfig& config) {
+  SampleSpec spec = yolox_sample_spec(config);
+  spec.target = {kYoloxBoxes, 5};
+  spec.target_weights = true;
+  return spec;
+}
+
+/// The images of yolox_source() with up to kYoloxBoxes boxes each, some without any; every third sample has
+/// an L1 term.
+inline BatchSource yolox_detector_source(const YoloxConfig& config, std::int64_t first_of_step) {
+  return [=](std::int64_t first, std::int64_t count) {
+    HostBatch batch = yolox_source(config, first_of_step)(first, count);
+    batch.target_shape = {count, kYoloxBoxes, 5};
+    batch.number_targets.clear();
+    for (std::int64_t s = 0; s < count; ++s) {
+      const auto sample = static_cast<std::uint32_t>(first_of_step + first + s);
+      batch.target_weights.push_back(sample % 3 == 0 ? 1.0f : 0.0f);
+      for (std::uint32_t box = 0; box < kYoloxBoxes; ++box) {
+        const Philox4 words = philox4x32({sample, box, 0, 0}, {6, 7});
+        const auto number = [&](std::size_t i) { return static_cast<float>(words[i]) * 0x1p-32f; };
+        const bool is_empty = box >= sample % (kYoloxBoxes + 1);
+        const float label = std::floor(number(0) * 0.99f * static_cast<float>(config.classes));
+        batch.number_targets.insert(
+            batch.number_targets.end(),
+            {is_empty ? -1.0f : label, number(1) * static_cast<float>(kYoloxWidth),
+             number(2) * static_cast<float>(kYoloxHeight), 6 + 30 * number(3), 6 + 20 * number(0)});
+      }
+    }
     return batch;
   };
 }

@@ -37,7 +37,7 @@ __device__ bool is_object(const DetectionExtents& e, const float* object) {
 
 template <class T>
 __device__ void read_box(const T* prediction, float numbers[kNumbers]) {
-  for (int i = 0; i < kNumbers; ++i) load<1>(prediction + i, numbers + i);
+  for (int i = 0; i < kNumbers; ++i) numbers[i] = to_float(prediction[i]);
 }
 
 template <class T>
@@ -54,12 +54,11 @@ __device__ double background_of(const DetectionExtents& e, const DetectionPointe
   if (!is_candidate) return no_candidate;
   double sum = 0;
   const T* row = p.predictions + a * e.numbers;
-  float logit[1], number[1];
-  load<1>(row + 4, logit);
+  const float logit = to_float(row[4]);
   for (std::int64_t i = 0; i < e.numbers; ++i) {
-    load<1>(row + i, number);
-    if (isnan(number[0])) return no_candidate;
-    if (i >= kNumbers) sum += detection::class_cost(logit[0], number[0]).absent;
+    const float number = to_float(row[i]);
+    if (isnan(number)) return no_candidate;
+    if (i >= kNumbers) sum += detection::class_cost(logit, number).absent;
   }
   return sum;
 }
@@ -68,13 +67,13 @@ template <class T>
 __device__ detection::Candidate candidate(const DetectionExtents& e, const DetectionPointers<T>& p,
                                           std::int64_t a, const float* object) {
   const T* row = p.predictions + a * e.numbers;
-  float numbers[kNumbers], own[1];
+  float numbers[kNumbers];
   read_box(row, numbers);
-  load<1>(row + kNumbers + static_cast<std::int64_t>(object[0]), own);
+  const float own = to_float(row[kNumbers + static_cast<std::int64_t>(object[0])]);
   const detection::Anchor anchor = detection::anchor_at(e.grid, a);
   return detection::candidate(anchor, detection::predicted_box(anchor, numbers),
                               detection::object_box(object), p.background[a],
-                              detection::class_cost(numbers[4], own[0]));
+                              detection::class_cost(numbers[4], own));
 }
 
 /// Joins the lists of a warp's lanes: all lanes return the list of the warp.
@@ -135,12 +134,9 @@ __device__ void add_loss(const DetectionExtents& e, const DetectionPointers<T>& 
   const bool is_foreground = g >= 0;
   const float* object = p.targets + (is_foreground ? g : 0) * std::int64_t{kNumbers};
   bool has_nan = false;
-  float numbers[kNumbers], number[1];
+  float numbers[kNumbers];
   read_box(row, numbers);
-  for (std::int64_t i = 0; i < e.numbers; ++i) {
-    load<1>(row + i, number);
-    has_nan = has_nan || isnan(number[0]);
-  }
+  for (std::int64_t i = 0; i < e.numbers; ++i) has_nan = has_nan || isnan(to_float(row[i]));
   const double logit = has_nan ? nan("") : static_cast<double>(numbers[4]);
   detection::BoxLoss box{};
   if (is_foreground) {
@@ -155,22 +151,20 @@ __device__ void add_loss(const DetectionExtents& e, const DetectionPointers<T>& 
   for (std::int64_t i = kNumbers; i < e.numbers; ++i) {
     double slope = 0;
     if (is_foreground) {
-      load<1>(row + i, number);
-      const double x = number[0];
+      const double x = to_float(row[i]);
       const double target = i - kNumbers == static_cast<std::int64_t>(object[0]) ? box.overlap : 0.0;
       parts[2] += detection::softplus(x) - target * x;
       slope = detection::sigmoid(x) - target;
     }
     if constexpr (kGradient) {
-      number[0] = static_cast<float>(slope * scale);
-      store<1>(row + i, number);
+      row[i] = from_float<T>(static_cast<float>(slope * scale));
     }
   }
   if constexpr (kGradient) {
     for (int i = 0; i < 4; ++i)
       numbers[i] = static_cast<float>((box.box_gradient[i] + box.l1_gradient[i]) * scale);
     numbers[4] = static_cast<float>((detection::sigmoid(logit) - (is_foreground ? 1.0 : 0.0)) * scale);
-    for (int i = 0; i < kNumbers; ++i) store<1>(row + i, numbers + i);
+    for (int i = 0; i < kNumbers; ++i) row[i] = from_float<T>(numbers[i]);
   }
 }
 

@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kSumThreads)
   __syncthreads();
   const float divisor = *divisor_out;
   for (std::int64_t i = threadIdx.x; i < ranks * count; i += kSumThreads) {
-    losses[i] = __fdiv_rn(counted[2 * (i / count) * count + i % count], divisor);
+    losses[i] = counted[2 * (i / count) * count + i % count] / divisor;
   }
 }
 

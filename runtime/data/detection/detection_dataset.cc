@@ -60,6 +60,16 @@ void check_options(const DetectionDataset::Options& options) {
 
 }  // namespace
 
+int LetterboxView::reduction(ImageSize stored) const {
+  return reduction_for(stored, side);
+}
+
+void LetterboxView::draw(const Image& image, ImageSize stored, std::span<float> pixels) const {
+  std::ranges::fill(pixels, kLetterboxGrey);
+  draw_part(letterbox(stored, side), image, side, pixels);
+  normalise_pixels(pixels, mean, stddev);
+}
+
 /// Rows of a batch.
 struct DetectionDataset::Sample {
   int side = 0;
@@ -238,6 +248,7 @@ HostBatch DetectionDataset::read_sequential(std::int64_t first, std::int64_t cou
   TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, but there are only {}",
                 first, first + count - 1, num_samples());
   const int side = options_.eval_side;
+  const LetterboxView view{.side = side, .mean = options_.mean, .stddev = options_.stddev};
   HostBatch batch = empty_batch(first, count, side);
   auto* const pixels = reinterpret_cast<float*>(batch.inputs.data());
   const auto num_pixels = static_cast<std::size_t>(side) * static_cast<std::size_t>(side) * 3;
@@ -246,16 +257,12 @@ HostBatch DetectionDataset::read_sequential(std::int64_t first, std::int64_t cou
     ImageSize size;
     const auto image = options_.set->load(first + row, [&](ImageSize stored) {
       size = stored;
-      return reduction_for(stored, side);
+      return view.reduction(stored);
     });
-    const std::span<float> out(pixels + static_cast<std::size_t>(row) * num_pixels, num_pixels);
-    std::ranges::fill(out, kLetterboxGrey);
-    const PicturePart part = letterbox(size, side);
-    draw_part(part, *image, side, out);
-    normalise_pixels(out, options_.mean, options_.stddev);
+    view.draw(*image, size, {pixels + static_cast<std::size_t>(row) * num_pixels, num_pixels});
     std::vector<SampleBox> boxes;
-    add_visible_boxes(part, size, options_.set->picture(first + row).boxes, {.min_side = 0, .min_visible = 0},
-                      boxes);
+    add_visible_boxes(letterbox(size, side), size, options_.set->picture(first + row).boxes,
+                      {.min_side = 0, .min_visible = 0}, boxes);
     write_boxes(
         std::move(boxes),
         std::span(batch.number_targets).subspan(static_cast<std::size_t>(row) * num_boxes, num_boxes));

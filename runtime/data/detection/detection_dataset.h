@@ -18,6 +18,18 @@
 
 namespace trireme {
 
+/// A picture as an evaluation and a detection see it.
+struct LetterboxView {
+  int side = 0;                              // pixels
+  std::array<double, 3> mean = {0, 0, 0};    // of red, green and blue in [0, 1]: subtracted
+  std::array<double, 3> stddev = {1, 1, 1};  // then divided by
+
+  /// For ImageSource::ReductionChooser.
+  int reduction(ImageSize stored) const;
+  /// Writes `image` of the stored size to `pixels` [side, side, 3], normalised.
+  void draw(const Image& image, ImageSize stored, std::span<float> pixels) const;
+};
+
 /// Inputs are [B, S, S, 3] fp32, normalised. Targets are number_targets [B, M, 5]: label, center x, center y,
 /// width and height in pixels of the sample, for each object; rows without an object have the label -1 and
 /// zeros. The weights of targets [B] are 1 in training order from mix_until on, and else 0: the weight of the

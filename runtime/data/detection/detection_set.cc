@@ -67,6 +67,20 @@ DetectionSet::DetectionSet(const Options& options) : options_(options) {
   check_pictures_exist(labelled_, options);
 }
 
+void DetectionSet::visit_files(const std::function<void(const fs::path&)>& visit) const {
+  for (std::int64_t index = 0; index < num_pictures(); ++index) visit(path(index));
+}
+
+ImageSize DetectionSet::size(std::int64_t index) const {
+  ImageSize size = picture(index).size;
+  if (size.num_pixels() > 0) return size;
+  load(index, [&](ImageSize stored) {
+    size = stored;
+    return 8;
+  });
+  return size;
+}
+
 DataFingerprint DetectionSet::fingerprint() const {
   ByteHash labels, names;
   for (const std::string& name : class_names()) hash_text(name, labels);

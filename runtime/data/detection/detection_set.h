@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,11 @@ class DetectionSet {
   const std::vector<std::string>& class_names() const { return labelled_.class_names; }
   const std::vector<std::int64_t>& category_ids() const { return labelled_.category_ids; }
   std::filesystem::path path(std::int64_t index) const { return options_.pictures / picture(index).file; }
+
+  /// Calls visit(path) for each picture.
+  void visit_files(const std::function<void(const std::filesystem::path&)>& visit) const;
+  /// The stored size of a picture. Throws as load() if the annotations do not state it.
+  ImageSize size(std::int64_t index) const;
 
   /// Covers classes, boxes, file sizes, and the contents of the first ImageFolder::kFingerprintBytes.
   DataFingerprint fingerprint() const;

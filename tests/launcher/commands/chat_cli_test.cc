@@ -125,5 +125,84 @@ TEST_F(ChatCli, NamesASpecialTokenThatTheVocabularyLacks) {
   EXPECT_THAT(refusal_of(kGood), HasSubstr("special token <|im_end|>, which the vocabulary does not have"));
 }
 
+/// A GPT that has learned one answer by heart.
+class ChatSample : public ChatCli {
+ protected:
+  void SetUp() override {
+    ChatCli::SetUp();
+    if (IsSkipped()) return;
+    const ProgramResult data = run(command(kGood, {"--eval-fraction", "0"}));
+    ASSERT_EQ(data.exit_code, 0) << data.err;
+    testing::write_file(scratch_ / "job.toml",
+                        "[model]\nname = \"gpt\"\nlayers = 1\nhidden = 32\nheads = 2\nvocab = 258\nseq_len = "
+                        "64\ndropout = 0.0\n[data]\nkind = \"chat\"\ntrain = \"out\"\n[train]\nsteps = "
+                        "60\nglobal_batch = 1\nmicro_batch = 1\n[optimizer]\nlr = 0.01\nwarmup_steps = "
+                        "5\n[parallel]\nthreads = 1\n");
+    const ProgramResult trained = run({"train", "job.toml", "--out", "run"});
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  }
+  std::vector<std::string> sample(const std::string& place, std::vector<std::string> more) {
+    std::vector<std::string> words = {"sample", place, "--temperature", "0", "--tokens", "40", "--chat"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+};
+
+TEST_F(ChatSample, AnswersUpToTheEndOfTheTurn) {
+  const ProgramResult given = run(sample("run", {"--prompt", "hi", "--tokenizer", "model"}));
+  EXPECT_EQ(given.exit_code, 0) << given.err;
+  EXPECT_EQ(given.out, "yes?\n");
+  testing::write_file(scratch_ / "prompts", "hi\nhi\n");
+  const ProgramResult lines = run(sample("run", {"--prompts", "prompts", "--tokenizer", "model"}));
+  EXPECT_EQ(lines.out, "{\"prompt\":\"hi\",\"text\":\"yes?\"}\n{\"prompt\":\"hi\",\"text\":\"yes?\"}\n");
+}
+
+TEST_F(ChatSample, TakesTheTemplateOfTheFolderAndOfARunThatStartedFromIt) {
+  const ProgramResult exported = run({"export", "run", "--format", "hf", "--out", "hf"});
+  ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_THAT(refusal(sample("hf", {"--prompt", "hi"})),
+              AllOf(HasSubstr("has no chat template"), HasSubstr("with --tokenizer")));
+  testing::write_file(scratch_ / "hf/chat_template.jinja", kChatml);
+  EXPECT_EQ(run(sample("hf", {"--prompt", "hi"})).out, "yes?\n");
+  const ProgramResult tuned = run({"train", "job.toml", "--out", "tuned", "--set", "model.init_from=hf",
+                                   "--set", "train.steps=1", "--set", "optimizer.lr=1e-6"});
+  ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_EQ(run(sample("tuned", {"--prompt", "hi"})).out, "yes?\n");
+  // A template without special tokens ends an answer with its text.
+  testing::write_file(
+      scratch_ / "hf/chat_template.jinja",
+      "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content }}{% if m.role == "
+      "'assistant' %}?{% else %}<|im_end|>\\n{% endif %}{% endfor %}{% if add_generation_prompt %}"
+      "{{ '<|im_start|>assistant\\n' }}{% endif %}");
+  EXPECT_EQ(run(sample("hf", {"--prompt", "hi"})).out, "yes\n");
+}
+
+TEST_F(ChatSample, NamesWhatIsMissing) {
+  EXPECT_THAT(
+      refusal(sample("run", {"--prompt", "hi"})),
+      AllOf(HasSubstr("run/checkpoints/"), HasSubstr("has no chat template"), HasSubstr("--tokenizer")));
+  EXPECT_THAT(refusal(sample("run", {"--tokenizer", "model"})),
+              HasSubstr("--chat needs a message of the user"));
+  write_template(
+      "{% if messages[0].role == 'system' %}{{ raise_exception('no system message') }}{% endif %}" +
+      std::string(kChatml));
+  EXPECT_THAT(refusal(sample("run", {"--prompt", "hi", "--tokenizer", "model", "--system", "Be brief."})),
+              HasSubstr("raises: no system message"));
+}
+
+TEST_F(ChatSample, EvaluatesTheTargetsAlone) {
+  const ProgramResult answers = run({"eval", "run", "--data", "out/train.bin"});
+  EXPECT_THAT(answers.out, HasSubstr("perplexity 1.0")) << answers.err;
+}
+
+TEST_F(ChatSample, ConversationsAreNoStreamOfTokens) {
+  EXPECT_THAT(refusal({"train", "job.toml", "--out", "stream", "--set", "data.kind=tokens"}),
+              AllOf(HasSubstr("out/train.targets marks the targets of conversations"),
+                    HasSubstr("set data.kind = \"chat\"")));
+  EXPECT_THAT(refusal({"train", "job.toml", "--out", "run", "--set", "data.too_long=cut_beginning", "--set",
+                       "train.steps=61"}),
+              AllOf(HasSubstr("data.too_long = cut_end"), HasSubstr("data.too_long = cut_beginning")));
+}
+
 }  // namespace
 }  // namespace trireme

@@ -27,17 +27,17 @@ class GeneratedTextTest : public ::testing::Test {
 };
 
 TEST_F(GeneratedTextTest, GoesOnWithoutStops) {
-  GeneratedText text(*bytes_, bytes_of("To be"), {}, false);
+  GeneratedText text(*bytes_, bytes_of("To be"), {});
   EXPECT_EQ(grow(text, " or not\n\nto be"), "To be or not\n\nto be");
 }
 
 TEST_F(GeneratedTextTest, EndsBeforeTheFirstStopBehindThePrompt) {
-  GeneratedText text(*bytes_, bytes_of("one. two"), {"five", "."}, false);
+  GeneratedText text(*bytes_, bytes_of("one. two"), {.texts = {"five", "."}, .tokens = {}});
   EXPECT_EQ(grow(text, " three. four five"), "one. two three");
 }
 
 TEST_F(GeneratedTextTest, AStopThatHasBegunIsHeldBack) {
-  GeneratedText text(*bytes_, bytes_of("a"), {"<|end|>"}, false);
+  GeneratedText text(*bytes_, bytes_of("a"), {.texts = {"<|end|>"}, .tokens = {}});
   EXPECT_EQ(grow(text, "bcdefghi<|en"), "abcdefghi<|en");
   EXPECT_LE(text.settled(), std::string("abcdefghi").size());
   EXPECT_FALSE(text.update(bytes_of("bcdefghi<|end|>")));
@@ -45,8 +45,14 @@ TEST_F(GeneratedTextTest, AStopThatHasBegunIsHeldBack) {
 }
 
 TEST_F(GeneratedTextTest, EndsWithTheDocument) {
-  GeneratedText text(*bytes_, bytes_of("x\n\ny"), {}, true);
+  GeneratedText text(*bytes_, bytes_of("x\n\ny"), {.texts = {}, .tokens = {}, .document = true});
   EXPECT_EQ(grow(text, "z\nz\n\nmore"), "x\n\nyz\nz");
+}
+
+TEST_F(GeneratedTextTest, EndsBeforeAToken) {
+  GeneratedText text(*bytes_, bytes_of("one. "), {.texts = {}, .tokens = {'!', '.'}});
+  EXPECT_EQ(grow(text, "two three. four!"), "one. two three");
+  EXPECT_EQ(text.prompt_bytes(), 5u);
 }
 
 }  // namespace

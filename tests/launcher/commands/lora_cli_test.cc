@@ -302,6 +302,8 @@ TEST_F(LoraRefusals, SayWhatToDo) {
   scaled.insert(scaled.end(), {"--set", "train.lora.alpha=80"});
   scaled[3] = "scaled";
   EXPECT_THAT(refusal(scaled), HasSubstr("was trained with train.lora.alpha = 16, but this job has 80"));
+  scaled.back() = "train.lora.rank_stabilized=true";
+  EXPECT_THAT(refusal(scaled), HasSubstr("was trained with train.lora.rank_stabilized = false"));
   on.insert(on.end(), {"--set", "train.lora.rank=5"});
   on[3] = "other";
   EXPECT_THAT(refusal(on), AllOf(HasSubstr("lora_A.weight' is F32 [8, 24], this model needs F32 [5, 24]"),

@@ -92,6 +92,21 @@ TEST(LoraKeys, WhatCannotBeIsRefused) {
   EXPECT_THAT(error_message(resnet), HasSubstr("a resnet20 has no inner linear layers to adapt"));
 }
 
+TEST(LoraKeys, RankStabilizedScaleIsAlphaBySqrtOfRank) {
+  const std::string lora = "[train.lora]\ntargets = [\"all-linear\"]\nrank = 4\nalpha = 6.0\n";
+  EXPECT_EQ(adapter_scale(job(lora).model), 1.5);
+  const JobConfig stabilized = job(lora + "rank_stabilized = true\n");
+  EXPECT_EQ(adapter_scale(stabilized.model), 3.0);
+  EXPECT_THAT(to_toml(stabilized), HasSubstr("rank_stabilized = true\n"));
+  const auto blocks = build_blocks(stabilized.model);
+  const SavedAdapters saved = saved_adapters(stabilized.model, *blocks);
+  EXPECT_TRUE(saved.rank_stabilized);
+  EXPECT_EQ(saved.scale, 3.0);
+  EXPECT_EQ(saved.layers.size(), 8u);  // all-linear: qkv, out, up and down of two blocks, without the head
+  EXPECT_THAT(refused("[train.lora]\nrank_stabilized = true\n"),
+              HasSubstr("train.lora.rank_stabilized is for jobs with train.lora.targets"));
+}
+
 TEST(LoraKeys, RandomWeightsAreWarnedOf) {
   const std::string lora = "[train.lora]\ntargets = [\"*\"]\n";
   EXPECT_THAT(doubt_about_adapters(job(lora)), HasSubstr("train.lora without model.init_from"));

@@ -63,6 +63,22 @@ const char* const kQwen2 = R"({
 const char* const kQwen3 = R"({
   "model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], "attention_bias": false, "head_dim": 6})";
 
+const char* const kSmolLm3 = R"({
+  "model_type": "smollm3", "architectures": ["SmolLM3ForCausalLM"], "attention_bias": false, "mlp_bias": false,
+  "no_rope_layers": [0], "no_rope_layer_interval": 4, "sliding_window": null})";
+
+const char* const kOlmo2 = R"({
+  "model_type": "olmo2", "architectures": ["Olmo2ForCausalLM"], "attention_bias": false})";
+
+const char* const kGemma3 = R"({
+  "model_type": "gemma3_text", "architectures": ["Gemma3ForCausalLM"], "attention_bias": false, "head_dim": 6,
+  "hidden_act": null, "hidden_activation": "gelu_pytorch_tanh", "attn_logit_softcapping": null,
+  "final_logit_softcapping": null, "query_pre_attn_scalar": 5, "use_bidirectional_attention": false,
+  "sliding_window": 4, "use_sliding_window": null, "max_window_layers": null, "_sliding_window_pattern": 6,
+  "num_hidden_layers": 2, "layer_types": ["sliding_attention", "full_attention"], "rope_theta": null,
+  "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 500.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 20.0}}})";
+
 const char* const kBert = R"({
   "model_type": "bert", "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
   "classifier_dropout": null, "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 8,
@@ -94,6 +110,9 @@ const std::map<std::string, Folder> kFolders{{"gpt", {kGpt, "{}"}},
                                              {"llama_older", {kLlama, kRopeScaling}},
                                              {"qwen2", {kQwen2, "{}"}},
                                              {"qwen3", {kQwen2, kQwen3}},
+                                             {"smollm3", {kQwen2, kSmolLm3}},
+                                             {"olmo2", {kQwen2, kOlmo2}},
+                                             {"gemma3", {kQwen2, kGemma3}},
                                              {"bert", {kBert, "{}"}},
                                              {"bert_classifier", {kBert, kClassifier}},
                                              {"vit", {kVit, "{}"}}};
@@ -119,6 +138,17 @@ const std::map<std::string, const char*> kOtherValues{
     {"qwen3.architectures", R"({"architectures": ["Qwen3ForSequenceClassification"]})"},
     {"qwen3.layer_types", R"({"layer_types": ["sliding_attention"]})"},
     {"qwen3.sliding_window", R"({"sliding_window": 4})"},
+    {"use_sliding_window",
+     R"({"use_sliding_window": true, "layer_types": ["sliding_attention"], "sliding_window": 4})"},
+    {"smollm3.architectures", R"({"architectures": ["SmolLM3ForSequenceClassification"]})"},
+    {"smollm3.layer_types", R"({"layer_types": ["sliding_attention"]})"},
+    {"smollm3.no_rope_layers", R"({"no_rope_layers": [1]})"},
+    {"smollm3.num_hidden_layers",
+     R"({"num_hidden_layers": 2, "no_rope_layers": [0, 1], "layer_types": null})"},
+    {"olmo2.architectures", R"({"architectures": ["Olmo2ForSequenceClassification"]})"},
+    {"olmo2.layer_types", R"({"layer_types": ["sliding_attention"]})"},
+    {"gemma3.architectures", R"({"architectures": ["Gemma3ForSequenceClassification"]})"},
+    {"gemma3.layer_types", R"({"layer_types": ["full_attention", "full_attention"]})"},
     {"bert.architectures", R"({"architectures": ["BertForSequenceClassification"]})"},
     {"bert_classifier.architectures", R"({"architectures": ["BertModel"]})"},
     {"bert.hidden_size", R"({"hidden_size": 16, "intermediate_size": 64})"},
@@ -398,8 +428,8 @@ TEST_P(HfImport, LabelsAreCounted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Folders, HfImport,
-                         ::testing::Values("gpt", "llama", "llama_older", "qwen2", "qwen3", "bert",
-                                           "bert_classifier", "vit"),
+                         ::testing::Values("gpt", "llama", "llama_older", "qwen2", "qwen3", "smollm3",
+                                           "olmo2", "gemma3", "bert", "bert_classifier", "vit"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

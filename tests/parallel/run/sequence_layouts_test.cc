@@ -60,6 +60,19 @@ const Build kQwen2 = [](bool tied) {
   config.head_width = 6, config.qkv_bias = true;
   return build_llama(config);
 };
+/// The norms, windows and gates of Gemma 3, without norms of queries and keys.
+const Build kGemma = [](bool tied) {
+  LlamaConfig config = kJob.llama(tied);
+  config.norm_position = NormPosition::kBoth, config.norm_unit_offset = true;
+  config.mlp_gate = MlpGate::kGelu, config.embedding_scale = 4.9;
+  config.window = 3, config.layer_pattern = "wf", config.rope_local_theta = 10.0;
+  return build_llama(config);
+};
+const Build kPostNorm = [](bool tied) {
+  LlamaConfig config = kJob.llama(tied);
+  config.norm_position = NormPosition::kAfter;
+  return build_llama(config);
+};
 
 TEST(SequenceLayouts, EveryLayoutGivesTheSameState) {
   const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {});
@@ -115,6 +128,14 @@ TEST_P(SequenceLayouts, OfLlamasToo) {
 // Biases of the projections, and heads that are not as wide together as the residual stream.
 TEST_P(SequenceLayouts, OfQwensToo) {
   check(kQwen2);
+}
+
+TEST_P(SequenceLayouts, OfGemmasToo) {
+  check(kGemma);
+}
+
+TEST_P(SequenceLayouts, OfPostNormDecodersToo) {
+  check(kPostNorm);
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, SequenceLayouts, testing::precisions_tied_or_not(),

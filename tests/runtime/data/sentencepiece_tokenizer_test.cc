@@ -1,10 +1,12 @@
 #include "runtime/data/sentencepiece_tokenizer.h"
 
 #include <gtest/gtest.h>
+#include <sentencepiece_trainer.h>
 
 #include <array>
 #include <filesystem>
 #include <string>
+#include <unordered_map>
 
 #include "runtime/data/tokenizer.h"
 #include "tests/runtime/data/sample_text.h"
@@ -44,6 +46,34 @@ TEST_F(SentencePiece, EveryTextComesBack) {
   const std::string text = sample_text(50);
   EXPECT_LT(tokenizer->encode(text).size(), text.size() / 3) << "the vocabulary saves little";
   EXPECT_EQ(tokenizer->document_separator().size(), 1u);
+}
+
+TEST_F(SentencePiece, FactsTellModelsThatChangeText) {
+  train("my.model", 400);
+  const SentencePieceFacts facts = sentencepiece_facts(folder_ / "my.model");
+  EXPECT_TRUE(facts.is_plain_bpe);
+  EXPECT_EQ(facts.unk, "<unk>");
+  EXPECT_EQ(facts.bos, "<s>");
+  EXPECT_EQ(facts.eos, "</s>");
+  using Settings = std::unordered_map<std::string, std::string>;
+  for (const Settings& other :
+       {Settings{{"model_type", "unigram"}}, Settings{{"byte_fallback", "false"}},
+        Settings{{"normalization_rule_name", "nmt_nfkc"}}, Settings{{"add_dummy_prefix", "true"}},
+        Settings{{"remove_extra_whitespaces", "true"}}}) {
+    Settings settings = other;
+    settings.insert({{"input", (folder_ / "a.txt").string()},
+                     {"model_prefix", (folder_ / "other").string()},
+                     {"vocab_size", "400"},
+                     {"hard_vocab_limit", "false"},
+                     {"model_type", "bpe"},
+                     {"byte_fallback", "true"},
+                     {"normalization_rule_name", "identity"},
+                     {"add_dummy_prefix", "false"},
+                     {"remove_extra_whitespaces", "false"},
+                     {"minloglevel", "2"}});
+    ASSERT_TRUE(sentencepiece::SentencePieceTrainer::Train(settings).ok());
+    EXPECT_FALSE(sentencepiece_facts(folder_ / "other.model").is_plain_bpe) << other.begin()->first;
+  }
 }
 
 TEST_F(SentencePiece, TheSameTextGivesTheSameModel) {

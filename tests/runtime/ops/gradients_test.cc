@@ -9,11 +9,13 @@
 #include "runtime/ops/cross_entropy.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
+#include "runtime/ops/geglu.h"
 #include "runtime/ops/head_norm.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/low_rank.h"
 #include "runtime/ops/rope.h"
+#include "runtime/ops/scale.h"
 #include "runtime/ops/swiglu.h"
 #include "tests/support/gradcheck.h"
 
@@ -179,6 +181,12 @@ TEST(Gradients, AttentionWithinDocuments) {
                     }});
 }
 
+TEST(Gradients, AttentionInAWindow) {
+  expect_gradients({.input = {2, 13, 3 * 8}, .op = [](Context& ctx, const Tensor& x) {
+                      return ops::attention(ctx, x, {.num_heads = 2, .window = 4, .scale = 0.7f});
+                    }});
+}
+
 TEST(Gradients, LinearWithTanh) {
   expect_gradients({.parameters = {{.name = "weight", .shape = {5, 7}}, {.name = "bias", .shape = {5}}},
                     .input = {4, 7},
@@ -234,6 +242,35 @@ TEST(Gradients, HeadNorm) {
   }
 }
 
+TEST(Gradients, HeadNormOfAllHeads) {
+  expect_gradients({.parameters = {{.name = "q", .shape = {24}}, {.name = "k", .shape = {12}}},
+                    .input = {2, 3, (4 + 2 * 2) * 6},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      return ops::head_norm(
+                          ctx, x, {0}, {1},
+                          {.num_heads = 4, .num_kv_heads = 2, .whole = true, .gamma_offset = 1.0f});
+                    }});
+}
+
+TEST(Gradients, RmsNormWithAnOffset) {
+  expect_gradients({.parameters = {{.name = "gamma", .shape = {7}}},
+                    .input = {3, 7},
+                    .op = [](Context& ctx, const Tensor& x) {
+                      return ops::rms_norm(ctx, x, {0}, {.gamma_offset = 1.0f});
+                    }});
+}
+
+TEST(Gradients, Scale) {
+  expect_gradients(
+      {.input = {3, 7}, .op = [](Context& ctx, const Tensor& x) { return ops::scale(ctx, x, 2.5f); }});
+}
+
+TEST(Gradients, GegluOfAGateInFront) {
+  expect_gradients({.input = {3, 4, 2 * 9}, .op = [](Context& ctx, const Tensor& x) {
+                      return ops::geglu(ctx, x, ops::GegluForm::kGateUpTanh);
+                    }});
+}
+
 TEST(Gradients, Swiglu) {
   expect_gradients(
       {.input = {3, 4, 2 * 9}, .op = [](Context& ctx, const Tensor& x) { return ops::swiglu(ctx, x); }});
@@ -258,6 +295,38 @@ TEST(Rope, ScaledFrequencies) {
   for (const int i : {35, 50, 63}) EXPECT_EQ(scaled.frequencies[i], plain.frequencies[i] / 8) << i;
   const double kept = (2.778547885 - 1.0) / 3.0;
   EXPECT_NEAR(scaled.frequencies[30] / plain.frequencies[30], kept + (1.0 - kept) / 8, 1e-8);
+}
+
+// Frequencies and factors that transformers 5 computes for heads of 16.
+TEST(Rope, FrequenciesOfOtherScalings) {
+  using Kind = ops::RopeScaling::Kind;
+  const auto check = [](double theta, const ops::RopeScaling& scaling, const std::vector<double>& expected,
+                        double factor) {
+    const RopeFrequencies rope = ops::rope_frequencies(16, theta, scaling);
+    for (int i = 0; i < rope.num_pairs; ++i) {
+      EXPECT_NEAR(rope.frequencies[i], expected[static_cast<std::size_t>(i)], 1e-6 * rope.frequencies[i])
+          << i;
+    }
+    EXPECT_NEAR(ops::rope_attention_factor(scaling), factor, 1e-12);
+  };
+  check(100.0, {.kind = Kind::kLinear, .factor = 4.0},
+        {0.25, 0.1405853, 0.07905694, 0.04445698, 0.025, 0.01405853, 0.007905695, 0.004445699}, 1.0);
+  check(100.0,
+        {.kind = Kind::kYarn,
+         .factor = 4.0,
+         .low_freq_factor = 1.0,
+         .high_freq_factor = 32.0,
+         .original_context = 64},
+        {1.0, 0.4779901, 0.2213594, 0.09780537, 0.04, 0.01405853, 0.007905695, 0.004445699},
+        1.138629436111989);
+  check(50.0,
+        {.kind = Kind::kYarn,
+         .factor = 8.0,
+         .low_freq_factor = 2.0,
+         .high_freq_factor = 4.0,
+         .original_context = 40,
+         .attention_factor = 1.5},
+        {1.0, 0.4343766, 0.1566918, 0.02882679, 0.01767767, 0.01084061, 0.00664787, 0.004076723}, 1.5);
 }
 
 TEST(Gradients, Embedding) {

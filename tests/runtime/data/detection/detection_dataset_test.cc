@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "runtime/data/detection/synthetic_detections.h"
 #include "runtime/data/prefetch.h"
 #include "tests/support/picture_files.h"
 #include "tests/support/temporary_folder.h"
@@ -199,6 +200,7 @@ TEST(DetectionDataset, EndsMixingAndDrawsSides) {
     const HostBatch batch = data.read_train(first, 8);
     EXPECT_EQ(batch.input_shape[1], data.train_side(first));
     sides.insert(data.train_side(first));
+    EXPECT_EQ(batch.target_weights, std::vector<float>(8, first < 16 ? 0.0f : 1.0f));
     std::size_t most = 0;
     for (std::int64_t i = 0; i < 8; ++i) most = std::max(most, rows_of(batch, i).size());
     if (first < 16) {
@@ -211,6 +213,35 @@ TEST(DetectionDataset, EndsMixingAndDrawsSides) {
   std::int64_t first = 0;
   while (data.train_side(first) == data.train_side(first + 16)) first += 16;
   EXPECT_THAT(message_of([&] { data.read_train(first + 12, 8); }), HasSubstr("two sides"));
+}
+
+TEST(SyntheticDetections, DrawsItsObjectsWhereTheBoxesAre) {
+  const SyntheticDetections data(
+      {.num_samples = 16, .side = 32, .num_classes = 3, .max_boxes = 6, .seed = 3});
+  const HostBatch batch = data.read_train(5, 4);
+  EXPECT_EQ(batch.input_shape, (Shape{4, 32, 32, 3}));
+  EXPECT_EQ(batch.target_shape, (Shape{4, 6, 5}));
+  EXPECT_EQ(batch.target_weights, std::vector<float>(4, 0.0f));
+  for (std::int64_t sample = 0; sample < 4; ++sample) {
+    const std::vector<Row> rows = rows_of(batch, sample);
+    ASSERT_GE(rows.size(), 1u);
+    ASSERT_LE(rows.size(), 4u);
+    for (int y = 0; y < 32; ++y) {
+      for (int x = 0; x < 32; ++x) {
+        const bool is_inside = std::ranges::any_of(rows, [&](const Row& row) {
+          return x >= row.box.x && x < row.box.x + row.box.width && y >= row.box.y &&
+                 y < row.box.y + row.box.height;
+        });
+        if (!is_inside) EXPECT_LE(std::abs(pixel(batch, sample, x, y)), 0.5f) << "noise";
+      }
+    }
+    for (const Row& row : rows) {
+      EXPECT_GE(row.box.x, 0);
+      EXPECT_LE(row.box.x + row.box.width, 32);
+    }
+  }
+  EXPECT_EQ(data.read_train(6, 1).number_targets, data.read_train(6, 1).number_targets);
+  EXPECT_NE(data.read_train(6, 1).inputs, data.read_sequential(6, 1).inputs);
 }
 
 TEST(DetectionDataset, KeepsTheLargestBoxesAndChecksItsOptions) {

@@ -34,8 +34,9 @@ struct alignas(16) float4 {
   float x, y, z, w;
 };
 
-// As CUDA declares it for kernels.
+// As CUDA declares them for kernels.
 using std::isfinite;
+using std::isnan;
 
 // The indices of the running thread of a block.
 extern constinit thread_local ::emulation::Index threadIdx, blockIdx, blockDim, gridDim;
@@ -63,6 +64,11 @@ inline int atomicAdd(int* address, int value) {
 inline int atomicMax(int* address, int value) {
   const int old = *address;
   if (value > old) *address = value;
+  return old;
+}
+inline int atomicCAS(int* address, int compare, int value) {
+  const int old = *address;
+  if (old == compare) *address = value;
   return old;
 }
 inline float __fmul_rn(float a, float b) {
