@@ -11,7 +11,8 @@ fi
 mkdir -p "$work"
 rm -f "$work"/*.whl
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INDEX=1 PYTHONDONTWRITEBYTECODE=1
-export CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 CMAKE_BUILD_PARALLEL_LEVEL=${TRIREME_JOBS:-2}
+# The compiler by the name that CMake finds, so that ccache knows the objects of other builds.
+export CXX=c++ CCACHE_BASEDIR=$source CCACHE_NOHASHDIR=1 CMAKE_BUILD_PARALLEL_LEVEL=${TRIREME_JOBS:-2}
 "$python" -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir "$work" \
   --config-settings=cmake.define.TRIREME_WERROR="$werror" "$source"
 wheels=("$work"/trireme-*-cp311-abi3-*.whl)
