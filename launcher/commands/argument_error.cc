@@ -5,6 +5,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "launcher/config/nearest_name.h"
@@ -31,6 +33,36 @@ bool is_option(const std::string& word) {
   return word.size() > 1 && word[0] == '-' && word != "--";
 }
 
+/// Options of mpirun that users give to this program; empty: `name` is none of them.
+std::string mpirun_option_remedy(const InnermostCommand& command, const std::string& name) {
+  constexpr std::string_view kCount[] = {"np", "n", "c"};
+  constexpr std::string_view kHosts[] = {"host", "H", "hostfile", "machinefile"};
+  constexpr std::string_view kOthers[] = {"bind-to",
+                                          "map-by",
+                                          "rank-by",
+                                          "oversubscribe",
+                                          "mca",
+                                          "x",
+                                          "wdir",
+                                          "report-bindings",
+                                          "allow-run-as-root",
+                                          "tag-output",
+                                          "use-hwthread-cpus",
+                                          "display-map",
+                                          "nolocal",
+                                          "prefix"};
+  const auto is_in = [&](auto& names) { return std::ranges::find(names, name) != std::end(names); };
+  const bool is_other = is_in(kOthers);
+  if (!is_other && !is_in(kCount) && !is_in(kHosts)) return "";
+  if (command.app->get_name() == "run") {
+    if (is_in(kCount)) return "the number of ranks is --ranks N";
+    if (is_in(kHosts)) return "a host file is --hosts FILE";
+    return fmt::format("options of mpirun follow after --: trireme run JOB -- {}{} ...",
+                       name.size() > 1 ? "--" : "-", name);
+  }
+  return "options of mpirun stand before the program: mpirun -np N ... trireme";
+}
+
 std::string unknown_option(const InnermostCommand& command, const std::string& word) {
   const std::string option = word.substr(0, word.find('='));
   const std::string name = option.substr(std::min(option.find_first_not_of('-'), option.size()));
@@ -38,6 +70,8 @@ std::string unknown_option(const InnermostCommand& command, const std::string& w
   for (const CLI::Option* one : command.app->get_options()) {
     known.insert(known.end(), one->get_lnames().begin(), one->get_lnames().end());
   }
+  const std::string remedy = mpirun_option_remedy(command, name);
+  if (!remedy.empty()) return fmt::format("`{}` has no option {}; {}", command.words, option, remedy);
   const std::string nearest = nearest_name(name, known);
   const std::string text = fmt::format("`{}` has no option {}", command.words, option);
   if (2 * static_cast<std::size_t>(edit_distance(name, nearest)) <= name.size()) {

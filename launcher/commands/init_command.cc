@@ -85,6 +85,10 @@ void take_images(const JobTemplate& job, const fs::path& folder, TemplateValues&
   take_classes(job, classes, values);
 }
 
+void check_exists(const std::string& data) {
+  TRIREME_CHECK(fs::exists(data), "--data {}: there is no such folder", data);
+}
+
 /// Fills in the keys that follow from --data. Without --data, the job names a folder to be written.
 void take_data(const JobTemplate& job, const InitArguments& arguments, TemplateValues& values) {
   values.train = arguments.data.empty() ? "data" : arguments.data;
@@ -93,9 +97,10 @@ void take_data(const JobTemplate& job, const InitArguments& arguments, TemplateV
     TRIREME_CHECK(!arguments.data.empty(),
                   "`trireme init {}` needs --data: a folder with one folder of pictures for each class",
                   job.name);
+    check_exists(arguments.data);
     take_images(job, arguments.data, values);
   } else if (!arguments.data.empty()) {
-    TRIREME_CHECK(fs::exists(arguments.data), "--data {}: there is no such folder", arguments.data);
+    check_exists(arguments.data);
     if (!fs::exists(fs::path(arguments.data) / DatasetInfo::kFileName)) {
       throw Error(
           ErrorCode::kInvalidInput,

@@ -131,10 +131,12 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   SentencePieceFacts facts() const {
     const auto text_of = [this](int id) { return id < 0 ? std::string() : processor_.IdToPiece(id); };
-    return {.is_plain_bpe = is_plain_bpe(as_text(MappedFile(path_, "sentencepiece model"))),
-            .unk = text_of(processor_.unk_id()),
-            .bos = text_of(processor_.bos_id()),
-            .eos = text_of(processor_.eos_id())};
+    SentencePieceFacts facts;
+    facts.is_plain_bpe = is_plain_bpe(as_text(MappedFile(path_, "sentencepiece model")));
+    facts.unk = text_of(processor_.unk_id());
+    facts.bos = text_of(processor_.bos_id());
+    facts.eos = text_of(processor_.eos_id());
+    return facts;
   }
 
   std::vector<std::int32_t> document_separator() const override {
