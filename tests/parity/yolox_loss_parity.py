@@ -141,7 +141,7 @@ def random_case(index):
 
 
 def compare_cases(report, cases, ours):
-    different, most, foreground, worst_part, worst_gradient = 0, 0, 0, 0.0, 0.0
+    different, foreground, worst_part, worst_gradient = 0, 0, 0.0, 0.0
     for i, case in enumerate(cases):
         height, width = (int(side) for side in case["size"])
         predictions = case["predictions"].double().requires_grad_()
@@ -149,7 +149,7 @@ def compare_cases(report, cases, ours):
         sum(parts).backward()
         different += int((ours[f"{i}.objects"].long() != assigned).sum())
         count = int((assigned >= 0).sum())
-        most, foreground = max(most, int(assigned.bincount(minlength=1).max()) if count else 0), foreground + count
+        foreground += count
         expected = torch.tensor([part.item() for part in parts] + [count])
         worst_part = max(worst_part, relative(ours[f"{i}.parts"].flatten(), expected))
         worst_gradient = max(worst_gradient, relative(ours[f"{i}.gradient"][0], predictions.grad))

@@ -64,7 +64,9 @@ inline BatchSource yolox_source(const YoloxConfig& config, std::int64_t first_of
         inputs.push_back(static_cast<float>(words[0]) * 0x1p-31f - 1.0f + brightness);
       }
       for (std::int64_t i = 0; i < spec.target.num_elems(); ++i) {
-        batch.number_targets.push_back(brightness + 0.25f * static_cast<float>(i % 5));
+        const bool is_logit = i % spec.target[1] >= 4;  // starts at the logit of 0.01
+        const float start = is_logit ? -4.6f : 0.0f;
+        batch.number_targets.push_back(start + brightness + 0.25f * static_cast<float>(i % 5));
       }
     }
     batch.inputs.resize(inputs.size() * sizeof(float));
