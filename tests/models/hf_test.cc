@@ -512,7 +512,11 @@ TEST(LlamaHf, AMistralWithoutAWindowIsALlama) {
     changes["architectures"] = {"MistralForCausalLM"};
     return llama_from_hf(config_with(folder, llama_to_hf(kLlama), changes));
   };
-  EXPECT_EQ(llama_to_hf(mistral({{"sliding_window", nullptr}})).config, llama_to_hf(kLlama).config);
+  nlohmann::json without = llama_to_hf(kLlama).config;  // null, which is not a missing key
+  without["model_type"] = "mistral", without["architectures"] = {"MistralForCausalLM"};
+  without["sliding_window"] = nullptr;
+  write_file(folder / "config.json", without.dump());
+  EXPECT_EQ(llama_to_hf(llama_from_hf(HfConfig(folder.path()))).config, llama_to_hf(kLlama).config);
   EXPECT_EQ(mistral({{"sliding_window", 5}}).window, 5);
   EXPECT_EQ(mistral({{"num_key_value_heads", 2}}).window, 4096) << "the default of transformers";
 }

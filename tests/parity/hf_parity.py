@@ -88,7 +88,7 @@ CASES = {
 LIBRARY_CASES = {
     "llama, linear rope": {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 3.0}},
     "llama, yarn": {**LLAMA, "rope_scaling": YARN},
-    "qwen2, yarn, factor": {**QWEN2, "rope_scaling": {**YARN, "attention_factor": 1.5}},
+    "qwen2, yarn, factor": {**QWEN2, "rope_scaling": {**YARN, "attention_factor": 0.9}},
     "mistral, window": {**MISTRAL, "sliding_window": 7},
     "qwen2, windows": {**QWEN2, "use_sliding_window": True, "sliding_window": 7, "max_window_layers": 1},
     "smollm3": SMOLLM3,
