@@ -1,7 +1,7 @@
 """A data set of one's own, on one rank and on four: the same bits.
 
 Run:     build/python/bin/python examples/python/own_data.py
-Expect:  the model learns to reverse numbers: the loss falls below 1.5; both state hashes are equal. Seconds.
+Expect:  the model learns to reverse numbers: the loss falls from 2.5 to about 0.5; both state hashes are equal. Seconds.
 """
 
 import sys
@@ -61,4 +61,4 @@ for ranks in (1, 4):
         losses = [record["loss"] for record in session.train(f"out/reversed{ranks}")]
         hashes.append(session.state_hash())
     print(f"{ranks} rank(s): loss {losses[0]:.3f} to {losses[-1]:.3f}, state {hashes[-1]}")
-sys.exit(0 if losses[-1] < 1.5 and hashes[0] == hashes[1] else 1)
+sys.exit(0 if losses[-1] < 1.0 and hashes[0] == hashes[1] else 1)

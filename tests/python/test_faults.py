@@ -86,7 +86,7 @@ def test_broken_loss(job: trireme.Job) -> None:
 def test_refused_sessions(job: trireme.Job, tokens: Tokens, tmp_path: pathlib.Path) -> None:
     with pytest.raises(trireme.Error, match="local=0"):
         trireme.Session(job, local=0)
-    with trireme.Session(job, local=3) as session, pytest.raises(trireme.Error, match="rank|micro"):
+    with trireme.Session(job, local=5) as session, pytest.raises(trireme.Error, match="rank|micro"):
         session.step(*batch(1))
     with pytest.raises(trireme.Error, match="eval= needs train="):
         trireme.Session(job, eval=tokens)

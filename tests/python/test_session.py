@@ -130,8 +130,8 @@ def test_own_loss_equals_the_built_in_one(job: trireme.Job) -> None:
         assert own.evaluate(*batch(2)) == pytest.approx(built_in.evaluate(*batch(2)), rel=1e-6)
         after = built_in.state_dict()
         for name, array in own.state_dict().items():
-            # The update is the gradient.
-            np.testing.assert_allclose(before[name] - array, before[name] - after[name], rtol=0, atol=1e-7)
+            # The update is the gradient, as far as the parameter's own rounding lets see it.
+            assert (np.abs(array - after[name]) <= 1e-7 + np.spacing(np.abs(before[name]))).all(), name
     results = set()
     for local, layout in ((1, {}), (2, {"pipeline": 2}), (2, {"zero": 2})):
         with trireme.Session(trireme.Job.from_toml(JOB, plain, parallel=layout), local=local,
