@@ -139,12 +139,12 @@ TEST_F(DetectionCli, TrainsEvaluatesAndDetects) {
 
 TEST_F(DetectionCli, TheStateDoesNotDependOnWorkersAndResumesWithinAPhase) {
   std::string first;
-  for (const char* workers : {"data.workers=0", "data.workers=3", "train.micro_batch=2"}) {
-    const ProgramResult result = run(train("workers", {workers, "checkpoint.resume=never"}));
+  for (const std::string workers : {"0", "3"}) {
+    const ProgramResult result = run(train("workers" + workers, {"data.workers=" + workers}));
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    const std::string hash = summary("workers")["state_hash"];
+    const std::string hash = summary("workers" + workers)["state_hash"];
     if (first.empty()) first = hash;
-    EXPECT_EQ(hash, first) << workers;
+    EXPECT_EQ(hash, first) << workers << " workers";
   }
   // Stops before the last mixed step, and goes on over the end of the mixed phase.
   ASSERT_EQ(run(train("resumed", {"checkpoint.every=1", "train.max_minutes=0.0000001"})).exit_code, 75);
