@@ -32,7 +32,7 @@ ChatPrompts render_prompts(const ChatRenderer::Request& request, const Tokenizer
     if (const auto ids = tokenizer.encode_chat(token); ids.size() == 1) prompts.end_tokens.push_back(ids[0]);
   }
   const std::string end = trimmed(header.end);
-  if (header.stops.empty() && !end.empty()) prompts.end_texts.push_back(end);
+  if (!end.empty()) prompts.end_texts.push_back(end);
   while (const auto chat = renderer.next()) prompts.tokens.push_back(tokenizer.encode_chat(chat->text));
   return prompts;
 }

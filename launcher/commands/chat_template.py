@@ -6,7 +6,8 @@ read), "remedy" (for a missing template), and either "files" (JSON lines) and "t
 or "chats" (lists of messages that the assistant is to answer). It writes JSON lines:
 
     {"ends": [special tokens], "literals": [tokens in the template's text], "date": bool,
-     "end": text after an answer, "stops": [special tokens in it], "legacy": bool}          first
+     "end": text after an answer, empty where it has a special token, "stops": [special tokens that end an answer],
+     "legacy": bool}                                                                        first
     {"where": "FILE:LINE", "text": "...", "spans": [[begin, end], ...]}                     a conversation
     {"error": "..."}                                                                        last, if any
 
@@ -167,8 +168,8 @@ class Template:
         ends = list(dict.fromkeys(names + stops))
         literals = [word for word in dict.fromkeys(LITERAL.findall(self.source)) if word not in ends]
         eos = self.tokens.get("eos_token")
-        return {"ends": ends, "literals": literals, "date": "strftime_now" in self.source, "end": self.end,
-                "legacy": self.is_legacy,
+        return {"ends": ends, "literals": literals, "date": "strftime_now" in self.source,
+                "end": "" if stops else self.end, "legacy": self.is_legacy,
                 "stops": stops + ([eos] if eos is not None and eos not in stops else [])}
 
     def block_spans(self, messages, tools, full):

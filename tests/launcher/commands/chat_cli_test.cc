@@ -134,7 +134,7 @@ class ChatSample : public ChatCli {
     const ProgramResult data = run(command(kGood, {"--eval-fraction", "0"}));
     ASSERT_EQ(data.exit_code, 0) << data.err;
     testing::write_file(scratch_ / "job.toml",
-                        "[model]\nname = \"gpt\"\nlayers = 1\nhidden = 32\nheads = 2\nvocab = 258\nseq_len = "
+                        "[model]\nname = \"gpt\"\nlayers = 1\nhidden = 32\nheads = 2\nvocab = 264\nseq_len = "
                         "64\ndropout = 0.0\n[data]\nkind = \"chat\"\ntrain = \"out\"\n[train]\nsteps = "
                         "60\nglobal_batch = 1\nmicro_batch = 1\n[optimizer]\nlr = 0.01\nwarmup_steps = "
                         "5\n[parallel]\nthreads = 1\n");
@@ -164,15 +164,16 @@ TEST_F(ChatSample, TakesTheTemplateOfTheFolderAndOfARunThatStartedFromIt) {
               AllOf(HasSubstr("has no chat template"), HasSubstr("with --tokenizer")));
   testing::write_file(scratch_ / "hf/chat_template.jinja", kChatml);
   EXPECT_EQ(run(sample("hf", {"--prompt", "hi"})).out, "yes?\n");
-  const ProgramResult tuned = run({"train", "job.toml", "--out", "tuned", "--set", "model.init_from=hf",
-                                   "--set", "train.steps=1", "--set", "optimizer.lr=1e-6"});
+  const ProgramResult tuned =
+      run({"train", "job.toml", "--out", "tuned", "--set", "model.init_from=hf", "--set", "train.steps=1",
+           "--set", "optimizer.lr=1e-6", "--set", "optimizer.warmup_steps=0"});
   ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
   EXPECT_EQ(run(sample("tuned", {"--prompt", "hi"})).out, "yes?\n");
   // A template without special tokens ends an answer with its text.
   testing::write_file(
       scratch_ / "hf/chat_template.jinja",
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content }}{% if m.role == "
-      "'assistant' %}?{% else %}<|im_end|>\\n{% endif %}{% endfor %}{% if add_generation_prompt %}"
+      "'assistant' %}?{% else %}{{ '<|im_end|>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
       "{{ '<|im_start|>assistant\\n' }}{% endif %}");
   EXPECT_EQ(run(sample("hf", {"--prompt", "hi"})).out, "yes\n");
 }
@@ -199,8 +200,10 @@ TEST_F(ChatSample, ConversationsAreNoStreamOfTokens) {
   EXPECT_THAT(refusal({"train", "job.toml", "--out", "stream", "--set", "data.kind=tokens"}),
               AllOf(HasSubstr("out/train.targets marks the targets of conversations"),
                     HasSubstr("set data.kind = \"chat\"")));
-  EXPECT_THAT(refusal({"train", "job.toml", "--out", "run", "--set", "data.too_long=cut_beginning", "--set",
-                       "train.steps=61"}),
+  const ProgramResult resumed = run({"train", "job.toml", "--out", "run", "--set",
+                                     "data.too_long=cut_beginning", "--set", "train.steps=61"});
+  EXPECT_EQ(resumed.exit_code, 2);
+  EXPECT_THAT(resumed.err,
               AllOf(HasSubstr("data.too_long = cut_end"), HasSubstr("data.too_long = cut_beginning")));
 }
 
