@@ -1,5 +1,7 @@
 #include "launcher/python/python_objects.h"
 
+#include <nanobind/stl/string.h>
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
