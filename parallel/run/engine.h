@@ -142,8 +142,8 @@ class Engine {
   StateSnapshot* snapshot() { return snapshot_.get(); }
 
   /// Calls `observer` in each step with complete gradients, before the update: (full name, gradient),
-  /// multiplied by the loss scale, and by the divisor of [Note: counted losses]. Sharded gradients are gathered for it, so either all ranks observe or
-  /// none. A rank observes the gradients of its stage.
+  /// multiplied by the loss scale, and by the divisor of [Note: counted losses]. Sharded gradients are
+  /// gathered for it, so either all ranks observe or none. A rank observes the gradients of its stage.
   void observe_gradients(OptimizerStep::GradientObserver observer) {
     optimizer_step_->observe_gradients(std::move(observer));
   }
