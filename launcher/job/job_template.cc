@@ -118,8 +118,12 @@ std::string data_section(const JobTemplate& job, const TemplateValues& values) {
   }
   if (!values.eval.empty()) text += fmt::format("eval = {}\n", to_toml(ConfigValue(values.eval)));
   if (job.data == TemplateData::kPictures && values.classes > 0) {
-    text += "\n[diffusion]\n" +
-            commented("class_dropout", 0.1, "samples without their class, for guidance when sampling");
+    text += "\n[diffusion]\n";
+    if (values.pretrained.empty()) {  // a pretrained pipeline brings its own target
+      text += commented("prediction", std::string("v"), "small networks learn it better than the noise");
+      text += commented("min_snr_gamma", 5.0, "weights of the noise levels (Hang et al. 2023)");
+    }
+    text += commented("class_dropout", 0.1, "samples without their class, for guidance when sampling");
   }
   return text;
 }
