@@ -173,15 +173,16 @@ void check_picture_arguments(const PictureArguments& arguments, const JobConfig&
   TRIREME_CHECK(arguments.guidance == 1.0 || model.classes > 0 || model.condition_width > 0,
                 "--guidance {}: the model has no classes and no condition to be guided by",
                 arguments.guidance);
-  TRIREME_CHECK(
-      arguments.guidance == 1.0 || job.diffusion.class_dropout > 0,
-      "--guidance {}: the model was trained with diffusion.class_dropout = 0, and has no prediction without "
-      "a {}: train it with 0.1",
-      arguments.guidance, model.condition_width > 0 ? "condition" : "class");
+  TRIREME_CHECK(arguments.guidance == 1.0 || job.diffusion.class_dropout > 0,
+                "--guidance {}: diffusion.class_dropout is 0, so the model has no prediction without a {}. "
+                "Train with 0.1; "
+                "a folder of diffusers does not record the key, so sample the run instead",
+                arguments.guidance, model.condition_width > 0 ? "condition" : "class");
   TRIREME_CHECK(arguments.picture_class < 0 || model.classes > 0,
                 "--class {}: the model has no classes: leave the option out", arguments.picture_class);
   TRIREME_CHECK(arguments.picture_class < std::max<std::int64_t>(model.classes, 1),
-                "--class {}: the model has {} classes", arguments.picture_class, model.classes);
+                "--class {}: the model has {} classes, counted from 0", arguments.picture_class,
+                model.classes);
   TRIREME_CHECK(
       (model.condition_width > 0) == !arguments.condition.empty(),
       "--condition \"{}\": the model's condition has the width {}: {}", arguments.condition,

@@ -27,7 +27,15 @@ TrainedModel open_transformers(const fs::path& folder) {
   config.data.train =
       folder.string();  // every job names its training data, and these commands do not read it
   config.data.kind = family_of(config.model).data.kind;
-  if (const auto diffusion = scheduler_of_pipeline(folder)) config.diffusion = *diffusion;
+  if (const auto diffusion = scheduler_of_pipeline(folder)) {
+    config.diffusion = *diffusion;
+  } else if (config.model.name == "unet") {
+    log_warning(fmt::format(
+        "{} has no scheduler/scheduler_config.json, which says what the network predicts: taken as "
+        "the noise (epsilon) of a linear schedule. Give the folder of the pipeline, which holds unet "
+        "and scheduler, if that is wrong",
+        folder.string()));
+  }
   // Folders of diffusers do not say that conditions were dropped. Stable Diffusion dropped a tenth.
   if (config.model.condition_width > 0) config.diffusion.class_dropout = 0.1;
   for (const std::string& note : notes) log_info(note);
