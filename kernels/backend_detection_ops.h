@@ -3,7 +3,8 @@
 // [Note: SimOTA] The assignment of anchors to objects (Ge et al. 2021, section 2.1), for one picture. All of
 // it is computed in fp64 from the predictions. Costs and overlaps are then rounded to fp32, so that equal
 // costs are equal on every machine; equal costs are ordered by anchor, and then by object.
-//  1. Anchors are candidates if their center lies in the box of an object, or less than 2.5 strides from its
+//  1. Anchors are candidates if their center is inside the box of an object, or less than 2.5 strides from
+//  its
 //     center in both directions.
 //  2. k of an object: its min(10, candidates) largest overlaps (IoU) with predicted boxes, added and rounded
 //     down, at least 1.

@@ -43,14 +43,14 @@ TRIREME_EVERYWHERE inline CenterBox object_box(const float* row) {
   return {row[1], row[2], row[3], row[4]};
 }
 
-/// Of the first four numbers of a prediction.
+/// The box of a prediction, from its first four numbers.
 TRIREME_EVERYWHERE inline CenterBox predicted_box(const Anchor& anchor, const float* numbers) {
   return {(numbers[0] + anchor.x) * anchor.stride, (numbers[1] + anchor.y) * anchor.stride,
           exp(static_cast<double>(numbers[2])) * anchor.stride,
           exp(static_cast<double>(numbers[3])) * anchor.stride};
 }
 
-/// Whether the anchor's center lies in the box, and near its center.
+/// The place of an anchor's center: inside the box, and near the center of the box.
 struct Position {
   bool in_box, near_center;
 };
@@ -65,7 +65,7 @@ TRIREME_EVERYWHERE inline Position position(const Anchor& anchor, const CenterBo
 /// Overlap of two intervals given by center and size; `a` is the predicted one.
 struct Interval {
   double length;            // of the overlap; 0: none
-  double d_center, d_size;  // its derivatives by those of `a`; half of them at a tie
+  double d_center, d_size;  // derivatives of the length by center and size of `a`; halved at a tie
 };
 
 TRIREME_EVERYWHERE inline Interval overlap(double a_center, double a_size, double b_center, double b_size) {

@@ -10,8 +10,8 @@
 //
 // Without targets the block returns the raw predictions that it receives, in the dtype of the mode:
 // Engine::infer(), and the LogitsObserver of Engine::evaluate(), get [B, yolox_anchors(H, W), 5 + classes].
-// yolox_detections() turns the rows of a picture into detections. In an evaluation with targets, the loss is
-// the one of training with the running statistics of norms.
+// yolox_detections() turns the rows of a picture into detections. An evaluation with targets computes
+// the training loss with the running statistics of norms.
 #pragma once
 
 #include <span>

@@ -28,7 +28,7 @@ class ChatRenderer {
     Template chat_template;
     std::vector<std::filesystem::path> files;  // JSON lines
     std::string targets;                       // of the files: "assistant", "last" or "all"
-    std::vector<std::string> prompts;          // of the user, each answered by itself
+    std::vector<std::string> prompts;          // of the user; each starts a conversation
     std::string system;                        // the message before each prompt; empty: none
   };
   /// Facts about the template.

@@ -129,7 +129,7 @@ struct DiffusionSection {
   DiffusionTarget prediction = DiffusionTarget::kNoise;
   double min_snr_gamma = 0;  // 0: off
   double class_dropout = 0;
-  // Of sampling, as in diffusers' schedulers.
+  // For sampling, as in diffusers' schedulers.
   std::int64_t steps_offset = 0;
   bool set_alpha_to_one = true;
 };

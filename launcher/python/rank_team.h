@@ -47,7 +47,7 @@ class RankTeam {
   bool wait(const Poll& poll);
   /// Continues after a pause; wait() must follow.
   void resume();
-  /// From the started work, on every rank: returns after resume().
+  /// Called by the started work on every rank. Returns after resume().
   void pause(int rank);
 
  private:

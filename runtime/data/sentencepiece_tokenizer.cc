@@ -37,7 +37,7 @@ bool is_tiktoken(std::string_view text) {
   return line.substr(space + 1).find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-/// See SentencePieceFacts. The numbers of fields are those of sentencepiece_model.proto.
+/// See SentencePieceFacts. The numbers of fields come from sentencepiece_model.proto.
 bool is_plain_bpe(std::string_view model) {
   constexpr std::uint64_t kTrainer = 2, kNormalizer = 3;
   constexpr std::uint64_t kModelType = 3, kByteFallback = 35;

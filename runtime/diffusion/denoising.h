@@ -1,7 +1,7 @@
 // Samplers: they turn noise into samples with the predictions of a denoising network, step by step.
 //
-// Trajectories and timesteps are those of diffusers' schedulers with the same names: DDPMScheduler and
-// DDIMScheduler ("leading" timesteps), DPMSolverMultistepScheduler ("linspace").
+// Trajectories and timesteps equal diffusers' schedulers with the same names: DDPMScheduler and DDIMScheduler
+// ("leading" timesteps), DPMSolverMultistepScheduler ("linspace").
 #pragma once
 
 #include <cstdint>

@@ -128,8 +128,8 @@ std::vector<int> assigned(const Case& c, const float* predictions, const float* 
   return result;
 }
 
-// The parts of one picture's loss; `moved` has changed predictions, but overlaps as targets of classes stay
-// those of `predictions`.
+// The parts of one picture's loss. `moved` has changed predictions; overlaps as targets of classes still come
+// from `predictions`.
 std::array<double, 5> parts_of(const Case& c, const float* predictions, const std::vector<double>& moved,
                                const float* targets, double l1_weight, const std::vector<int>& objects) {
   const std::vector<Cell> cells = cells_of(c);

@@ -20,7 +20,7 @@ struct DetectionExtents {
   AnchorGrid grid;
 };
 
-/// Of one picture, except the gradient's scale.
+/// The tensors of one picture; the gradient's scale belongs to all pictures.
 template <class T>
 struct DetectionPointers {
   T* predictions;

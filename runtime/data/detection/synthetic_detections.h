@@ -7,7 +7,7 @@
 
 namespace trireme {
 
-/// Inputs [B, S, S, 3] fp32; targets [B, M, 5] and their weights as those of DetectionDataset, all weights 0.
+/// Inputs [B, S, S, 3] fp32; targets [B, M, 5] and weights [B] as DetectionDataset gives them, all weights 0.
 /// Pixels are noise; each of the one to four objects is a rectangle in the colour of its class. Training
 /// samples never repeat, and evaluation samples differ from them.
 class SyntheticDetections final : public Dataset {
