@@ -17,6 +17,9 @@ inline std::int64_t charged_bytes(std::int64_t bytes) {
   return static_cast<std::int64_t>(Allocator::rounded(static_cast<std::size_t>(bytes)));
 }
 
+/// Backend::logits_alignment on cuda: 128 bytes in 16 bits.
+inline constexpr std::int64_t kCudaLogitsAlignment = 64;
+
 /// True where cuBLASLt can multiply these extents in fp8. Other extents run in bf16.
 constexpr bool takes_fp8_extents(std::int64_t m, std::int64_t n, std::int64_t k) {
   return m % 16 == 0 && n % 16 == 0 && k % 16 == 0;

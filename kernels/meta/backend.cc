@@ -50,6 +50,7 @@ void count_workspace(const KernelContext& exec, std::int64_t num_bytes) {
 
 Backend with_workspaces_of_cuda() {
   Backend backend = meta_backend();
+  backend.logits_alignment = kCudaLogitsAlignment;
   backend.ops.set<AttentionBwdArgs>([](const KernelContext& exec, const AttentionBwdArgs& args) {
     count_workspace(exec, attention_bwd_workspace(args));
   });

@@ -99,7 +99,7 @@ LayoutFamily lstm(bool tied) {
           .steps = 4};
 }
 
-/// The number of targets varies from step to step.
+/// The head computes the tokens that have targets.
 LayoutFamily bert() {
   const auto tokens = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
       .num_samples = 16, .sequence_length = kSeqLen, .vocab_size = kVocab, .seed = 1});
@@ -115,7 +115,9 @@ LayoutFamily bert() {
                                    .seq_len = kSeqLen,
                                    .dropout = 0.1f});
               },
-          .sample = {.input = {kSeqLen}, .target = {kSeqLen}},
+          .sample = {.input = {kSeqLen},
+                     .target = {kSeqLen},
+                     .target_positions = MaskedTokens::num_targets(kSeqLen, 0.15)},
           .batches =
               [data](std::int64_t first) {
                 return [data, first](std::int64_t sample, std::int64_t count) {
