@@ -60,6 +60,9 @@ Backend with_workspaces_of_cuda() {
   backend.ops.set<MatmulArgs>([](const KernelContext& exec, const MatmulArgs& args) {
     count_workspace(exec, matmul_workspace(args));
   });
+  backend.ops.set<EmbeddingBwdArgs>([](const KernelContext& exec, const EmbeddingBwdArgs& args) {
+    count_workspace(exec, embedding_bwd_workspace(args));
+  });
   backend.ops.set<LstmFwdArgs>([](const KernelContext& exec, const LstmFwdArgs& args) {
     count_workspace(exec, lstm_workspace(args));
   });
