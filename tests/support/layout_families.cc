@@ -54,6 +54,14 @@ LlamaConfig tiny_qwen3() {
   return config;
 }
 
+/// Logits in parts of four rows and of one.
+LlamaConfig llama_in_loss_parts(bool tied, int chunks = 1) {
+  LlamaConfig config = kLlama;
+  config.tied = tied, config.loss_parts = 3, config.tensor_chunks = chunks;
+  if (chunks > 1) config.kv_heads = config.heads;
+  return config;
+}
+
 /// OLMo 3, with windows of 4 tokens and a full layer.
 LlamaConfig tiny_olmo() {
   LlamaConfig config = kLlama;
@@ -240,6 +248,8 @@ const std::vector<LayoutFamily>& layout_families() {
                                                      llama("qwen3", tiny_qwen3()),
                                                      llama("olmo3", tiny_olmo()),
                                                      llama("gemma3", tiny_gemma()),
+                                                     llama("llama_parts", llama_in_loss_parts(false)),
+                                                     llama("llama_tied_parts", llama_in_loss_parts(true)),
                                                      lstm(false),
                                                      lstm(true),
                                                      bert(),
