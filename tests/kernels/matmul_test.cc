@@ -6,6 +6,7 @@
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/matmul_cases.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme::testing {
 namespace {

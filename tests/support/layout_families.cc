@@ -54,11 +54,10 @@ LlamaConfig tiny_qwen3() {
   return config;
 }
 
-/// Logits in parts of four rows and of one.
-LlamaConfig llama_in_loss_parts(bool tied, int chunks = 1) {
+/// Logits in parts of five rows and of four.
+LlamaConfig llama_in_loss_parts(bool tied) {
   LlamaConfig config = kLlama;
-  config.tied = tied, config.loss_parts = 3, config.tensor_chunks = chunks;
-  if (chunks > 1) config.kv_heads = config.heads;
+  config.tied = tied, config.loss_parts = 2;
   return config;
 }
 
