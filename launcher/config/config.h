@@ -72,6 +72,7 @@ struct ModelSection {
   double dropout = 0.0;
   std::optional<bool> tied;  // null: "auto"
   std::int64_t tensor_chunks = 1;
+  std::int64_t loss_parts = 1;
   bool bias = true;
   // Families that denoise only. Their condition is seq_len vectors of condition_width.
   std::int64_t channels = 0;         // of a picture

@@ -34,6 +34,11 @@ void check_plain(const SampleSpec& spec) {
               "conditions of a diffusion model): train it from its files, with train()");
 }
 
+SampleSpec given_samples(SampleSpec spec) {
+  spec.target_positions = 0;
+  return spec;
+}
+
 void check_samples(const SampleSpec& spec, const ModelSection& model, const Samples& samples) {
   TRIREME_CHECK(samples.count > 0, "inputs have 0 samples");
   const auto count = static_cast<std::size_t>(samples.count);

@@ -18,6 +18,8 @@ struct Samples {
 
 /// Throws Error(kUnsupported) if the job's samples have more than inputs and targets.
 void check_plain(const SampleSpec& spec);
+/// The job's samples as Python passes them: any number of a sample's tokens may have targets.
+SampleSpec given_samples(SampleSpec spec);
 
 /// Throws Error(kInvalidInput) for no samples, and for tokens and labels that the model does not have. A
 /// target of -1 does not count.

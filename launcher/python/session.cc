@@ -57,7 +57,7 @@ Session::Options checked(Session::Options options) {
 
 Session::Session(Options options)
     : options_(checked(std::move(options))),
-      sample_(sample_spec(options_.config)),
+      sample_(given_samples(sample_spec(options_.config))),
       lr_(lr_schedule(options_.config)),
       process_(::getpid()),
       team_(options_.num_ranks),

@@ -73,6 +73,12 @@ const Build kPostNorm = [](bool tied) {
   config.norm_position = NormPosition::kAfter;
   return build_llama(config);
 };
+/// An odd vocabulary, which every tensor rank has whole, with logits in five parts of the 24 rows.
+const Build kLossParts = [](bool tied) {
+  LlamaConfig config = kJob.llama(tied);
+  ++config.vocab, config.loss_parts = 5;
+  return build_llama(config);
+};
 
 TEST(SequenceLayouts, EveryLayoutGivesTheSameState) {
   const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {});
@@ -132,6 +138,10 @@ TEST_P(SequenceLayouts, OfQwensToo) {
 
 TEST_P(SequenceLayouts, OfGemmasToo) {
   check(kGemma);
+}
+
+TEST_P(SequenceLayouts, OfLogitsInPartsToo) {
+  check(kLossParts);
 }
 
 TEST_P(SequenceLayouts, OfPostNormDecodersToo) {
