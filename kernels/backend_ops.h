@@ -445,6 +445,20 @@ void visit_views(QuantizeArgs& args, Visit visit) {
   visit_each<ViewUse::kUpdate>(visit, args.amax);
 }
 
+/// y = the numbers of NF4 codes, rounded to y's dtype: see [Note: nf4] in runtime/base/nf4.h.
+struct DequantizeNf4Args {
+  static constexpr const char* kName = "dequantize_nf4";
+  ConstTensorView codes;        // [(n + 1) / 2] uint8
+  ConstTensorView scale_codes;  // uint8, one per block
+  ConstTensorView scales;       // [num_nf4_scales(n)] fp32
+  TensorView y;                 // n elements
+};
+template <class Visit>
+void visit_views(DequantizeNf4Args& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.codes, args.scale_codes, args.scales);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
+
 /// x *= *factor for a factor on the device, or x *= constant.
 struct ScaleArgs {
   static constexpr const char* kName = "scale";
@@ -459,10 +473,11 @@ void visit_views(ScaleArgs& args, Visit visit) {
 }
 
 /// The ops of this file, in the order of their structs.
-using FeatureOps = OpList<MatmulArgs, ColumnSumArgs, ActivationFwdArgs, ActivationBwdArgs, LayerNormFwdArgs,
-                          LayerNormBwdArgs, AttentionFwdArgs, AttentionBwdArgs, AttentionCachedArgs,
-                          RopeFwdArgs, RopeBwdArgs, SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs,
-                          EmbeddingBwdArgs, GatherTargetsArgs, ScatterTargetsArgs, DropoutArgs,
-                          SoftmaxCrossEntropyArgs, AddArgs, CastArgs, QuantizeArgs, ScaleArgs>;
+using FeatureOps =
+    OpList<MatmulArgs, ColumnSumArgs, ActivationFwdArgs, ActivationBwdArgs, LayerNormFwdArgs,
+           LayerNormBwdArgs, AttentionFwdArgs, AttentionBwdArgs, AttentionCachedArgs, RopeFwdArgs,
+           RopeBwdArgs, SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, GatherTargetsArgs,
+           ScatterTargetsArgs, DropoutArgs, SoftmaxCrossEntropyArgs, AddArgs, CastArgs, QuantizeArgs,
+           DequantizeNf4Args, ScaleArgs>;
 
 }  // namespace trireme

@@ -82,6 +82,7 @@ struct ModelSection {
   std::int64_t lora_rank = 8;
   double lora_alpha = 16.0;
   bool lora_rank_stabilized = false;
+  FrozenWeights lora_quantize = FrozenWeights::kNumbers;
 
   bool has_adapters() const { return !lora_targets.empty(); }
 };

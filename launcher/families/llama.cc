@@ -84,9 +84,9 @@ void check(const ModelSection& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
-  TRIREME_CHECK(model.qk_norm == QkNorm::kNone || model.tensor_chunks == 1,
-                "model.qk_norm is not computed in tensor chunks, because all heads share its weights: use "
-                "model.tensor_chunks = 1, not {}",
+  TRIREME_CHECK(model.qk_norm != QkNorm::kWhole || model.tensor_chunks == 1,
+                "model.qk_norm = \"whole\" is not computed in tensor chunks, because a norm would need the "
+                "heads of all ranks: use model.tensor_chunks = 1, not {}",
                 model.tensor_chunks);
   check_tensor_chunks(model, {"kv_heads", kv_heads > 0 ? kv_heads : heads}, {"hidden", hidden});
   const std::int64_t sized_ffn = model.ffn > 0 ? model.ffn : base.ffn;

@@ -97,6 +97,13 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
       .add("rank_stabilized", &M::lora_rank_stabilized, any(),
            "Scale by alpha / sqrt(rank) instead (rsLoRA), so that outputs and gradients keep their size with "
            "larger ranks. An `alpha` chosen for alpha / rank becomes too large by sqrt(rank).")
+      .only(with_targets)
+      .add(
+          "quantize", &M::lora_quantize,
+          "Stored form of the frozen weights of all inner linear layers. `nf4` (QLoRA): codes of 4.127 bits "
+          "in all, as in bitsandbytes with double quantization, decoded to the compute dtype when they are "
+          "used. Every data rank has all codes, whatever `parallel.zero` is. Checkpoints and exports contain "
+          "the decoded numbers.")
       .only(with_targets);
 }
 
