@@ -270,12 +270,16 @@ struct Numerics {
   const CrossEntropyNumerics* cross_entropy;
   const CastNumerics* cast;
   const GemmNumerics* gemm;
+  const GemmNumerics* bf16_gemm;  // for bf16 operands alone; `gemm` without bf16 instructions
   const OptimizerNumerics* optimizer;
   const BatchNormNumerics* batch_norm;
   const PoolNumerics* pool;
   const WinogradNumerics* winograd;
   const LstmNumerics* lstm;
 };
+
+/// The table for packed products of such elements.
+const GemmNumerics& gemm_for(const Numerics& numerics, Element element);
 
 /// The tables for this machine: the newest set that it supports and ONEDNN_MAX_CPU_ISA allows.
 const Numerics& numerics();
