@@ -270,12 +270,12 @@ struct Numerics {
   const CrossEntropyNumerics* cross_entropy;
   const CastNumerics* cast;
   const GemmNumerics* gemm;
-  const GemmNumerics* bf16_gemm;  // for bf16 operands alone; `gemm` without bf16 instructions
   const OptimizerNumerics* optimizer;
   const BatchNormNumerics* batch_norm;
   const PoolNumerics* pool;
   const WinogradNumerics* winograd;
   const LstmNumerics* lstm;
+  const GemmNumerics* bf16_gemm;  // for bf16 operands alone; `gemm` without bf16 instructions
 };
 
 /// The table for packed products of such elements.

@@ -15,12 +15,12 @@ const Numerics numerics{
     .cross_entropy = &cross_entropy_numerics,
     .cast = &cast_numerics,
     .gemm = &gemm_numerics,
-    .bf16_gemm = &gemm_numerics,
     .optimizer = &optimizer_numerics,
     .batch_norm = &batch_norm_numerics,
     .pool = &pool_numerics,
     .winograd = &winograd_numerics,
     .lstm = &lstm_numerics,
+    .bf16_gemm = &gemm_numerics,
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA
