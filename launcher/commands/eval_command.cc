@@ -203,8 +203,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         }
         session.set_limit(config.parallel.timeout_s.seconds);
         const Watchdog::Scope scope = session.inside("the evaluation");
-        const RankDevice rank =
-            choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s.seconds);
+        const RankDevice rank = choose_device(config.parallel, launch, comm);
         check_same_arithmetic(*comm, arithmetic_of(rank.device));
         const EngineOptions options =
             eval_engine_options(config, arguments, rank.device, launch, comm->size(), *blocks);

@@ -194,6 +194,7 @@ struct ParallelSection {
   std::optional<DeviceType> device;  // null: "auto"
   std::int64_t threads = 0;
   bool oversubscribe = false;
+  bool share_device = false;
   std::int64_t memory_limit = 0;
   bool cuda_graph = false;
   bool tune_products = false;
