@@ -1,9 +1,13 @@
-"""Real input that every machine has or can make: text of the compiler's headers, JPEG files of the size of photographs."""
+"""Real input that every machine has or can make: text of the compiler's headers, JPEG files of the size of photographs,
+drawn shapes with boxes."""
 import random
 import subprocess
+import sys
 from pathlib import Path
 
 NUM_CLASSES, PICTURES_PER_CLASS, SIDE = 4, 60, 900
+DRAW_SHAPES = Path(__file__).resolve().parents[3] / "examples" / "draw_shapes.py"
+TRAIN_SHAPES, EVAL_SHAPES, SHAPES_SIDE = 160, 400, 96
 
 
 def prepare_text(trireme, folder):
@@ -38,6 +42,15 @@ def prepare_pictures(folder):
             picture.filter(ImageFilter.GaussianBlur(1)).save(place / f"{number:04}.jpg", quality=90)
     (data / "done").touch()
     return data / "train"
+
+
+def prepare_shapes(folder):
+    """Few pictures of shapes with boxes, in COCO's format: train, eval, instances_train.json, instances_eval.json."""
+    data = folder / "shapes"
+    if not (data / "instances_eval.json").exists():
+        counts = ["--train", str(TRAIN_SHAPES), "--eval", str(EVAL_SHAPES), "--side", str(SHAPES_SIDE)]
+        subprocess.run([sys.executable, str(DRAW_SHAPES), str(data), *counts], check=True, capture_output=True)
+    return data
 
 
 def substitute(job, names):
