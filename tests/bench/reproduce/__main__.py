@@ -135,6 +135,8 @@ def prepare_inputs(experiments, how, trireme, folder):
     for experiment in experiments:
         if not why_not(experiment, how):
             experiment.job = substitute(experiment.job, places)
+            for variant in experiment.variants:
+                variant.set = substitute(variant.set, places)
 
 
 def check_program(trireme):
