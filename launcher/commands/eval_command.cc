@@ -63,7 +63,12 @@ JobConfig eval_config(const TrainedModel& model, const EvalArguments& arguments)
         arguments.overrides, [](const std::string& text) { return text.starts_with(kAnnotationsOverride); });
     if (!has_annotations) config.data.eval_annotations.clear();  // of the other data
   }
-  if (!arguments.on_bad_image.empty()) read_word(arguments.on_bad_image, config.data.on_bad_image);
+  if (!arguments.on_bad_image.empty()) {
+    TRIREME_CHECK(family_of(config.model).data.kind == DataKind::kImages,
+                  "--on-bad-image {}: it has no effect with model.name = \"{}\": leave it out",
+                  arguments.on_bad_image, config.model.name);
+    read_word(arguments.on_bad_image, config.data.on_bad_image);
+  }
   TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == DataKind::kSynthetic,
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
   return config;

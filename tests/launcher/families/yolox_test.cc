@@ -113,6 +113,8 @@ TEST_F(DetectionCli, TrainsEvaluatesAndDetects) {
   EXPECT_EQ(report["class_ap"][1]["name"], "dark");
   EXPECT_TRUE(report["ap_large"].is_null()) << "no object is that large";
   EXPECT_THAT(refusal({"eval", "run", "--confusion", "c.svg"}), HasSubstr("does not classify"));
+  EXPECT_THAT(refusal({"eval", "run", "--on-bad-image", "skip"}),
+              HasSubstr("--on-bad-image skip: it has no effect"));
   EXPECT_THAT(refusal({"eval", "run", "--data", "train"}), HasSubstr("classes.txt is missing"));
   const ProgramResult other =
       run({"eval", "run", "--data", "train", "--set", "data.eval_annotations=train.json"});
