@@ -56,12 +56,25 @@ std::string child_of(const fs::path& parent, std::initializer_list<const char*> 
   return {};
 }
 
-/// With a pretrained classifier, a head of its own for classes that the classifier does not know by name.
-void take_classes(const JobTemplate& job, std::int64_t classes, TemplateValues& values) {
-  if (job.data == TemplateData::kPictures) {
-    if (classes > 1 && values.pretrained.empty()) values.classes = classes + 1;
+/// A network that denoises has a class more than the data, which stands for "no class". A pretrained one may
+/// lack it, and so guidance.
+void take_picture_classes(std::int64_t classes, TemplateValues& values) {
+  if (values.pretrained.empty()) {
+    values.class_dropout = classes > 1;
+    if (values.class_dropout) values.classes = classes + 1;
     return;
   }
+  const std::int64_t known = model_of_hf_folder(values.pretrained).classes;
+  values.class_dropout = known == classes + 1;
+  TRIREME_CHECK(known == 0 || known == classes || values.class_dropout,
+                "--data: {} has {} class folders, and the network in {} has {} classes: it continues with {} "
+                "class folders, or {} and a class that stands for none",
+                values.train, classes, values.pretrained, known, known, known - 1);
+}
+
+/// With a pretrained classifier, a head of its own for classes that the classifier does not know by name.
+void take_classes(const JobTemplate& job, std::int64_t classes, TemplateValues& values) {
+  if (job.data == TemplateData::kPictures) return take_picture_classes(classes, values);
   TRIREME_CHECK(classes > 1,
                 "--data: {} has one class folder, and a classifier needs two: pictures are read from "
                 "FOLDER/CLASS/PICTURE",

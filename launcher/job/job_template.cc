@@ -117,7 +117,7 @@ std::string data_section(const JobTemplate& job, const TemplateValues& values) {
     text += "kind = \"tokens\"\n" + commented("train", values.train, "written by `trireme data text`");
   }
   if (!values.eval.empty()) text += fmt::format("eval = {}\n", to_toml(ConfigValue(values.eval)));
-  if (job.data == TemplateData::kPictures && values.classes > 0) {
+  if (values.class_dropout) {
     text += "\n[diffusion]\n";
     if (values.pretrained.empty()) {  // a pretrained pipeline brings its own target
       text += commented("prediction", std::string("v"), "small networks learn it better than the noise");

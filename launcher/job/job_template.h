@@ -34,7 +34,8 @@ struct TemplateValues {
   std::string pretrained;          // a folder in Hugging Face's format; empty: from scratch
   std::string train, eval;         // data.train and data.eval; eval may be empty
   bool has_conversations = false;  // train was written by `trireme data chat`
-  std::int64_t classes = 0;  // model.classes; with `pretrained`, of a new head. 0: follows from the rest
+  std::int64_t classes = 0;    // model.classes; with `pretrained`, of a new head. 0: follows from the rest
+  bool class_dropout = false;  // the last class stands for "no class"
   std::optional<ImageRecord> normalisation;  // of `pretrained`
   std::int64_t micro_batch = 16;             // divides kTemplateBatch
   bool sixteen_bits = false;                 // precision.mode = "bf16"

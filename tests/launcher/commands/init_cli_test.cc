@@ -133,6 +133,18 @@ TEST_F(InitCli, JobsOfDiffusionTrainAsTheyStand) {
   EXPECT_THAT(job(), AllOf(HasSubstr("\nclasses = 4 "), HasSubstr("\nclass_dropout = 0.1 ")));
   const ProgramResult trained = step("run");
   EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  // The error counts the class that stands for none.
+  EXPECT_THAT(refusal({"train", "job.toml", "--out", "few", "--set", "model.classes=3"}),
+              HasSubstr("set model.classes = 4"));
+  ASSERT_EQ(run({"export", "run", "--format", "diffusers", "--out", "by-class"}).exit_code, 0);
+  ASSERT_EQ(init({"diffusion", "--from", "hf:by-class", "--data", "pictures"}).exit_code, 0);
+  EXPECT_THAT(job(), AllOf(Not(HasSubstr("classes = ")), HasSubstr("\nclass_dropout = 0.1 ")));
+  const ProgramResult continued = step("continued");
+  EXPECT_EQ(continued.exit_code, 0) << continued.err;
+  std::filesystem::remove_all(scratch_ / "pictures/train/cat");
+  std::filesystem::remove_all(scratch_ / "pictures/test/cat");
+  EXPECT_THAT(refusal({"init", "diffusion", "--from", "hf:by-class", "--data", "pictures", "--force"}),
+              AllOf(HasSubstr("2 class folders"), HasSubstr("has 4 classes")));
   for (const std::string split : {"train", "test"}) {
     for (const std::string name : {"cat", "dog"})
       std::filesystem::remove_all(scratch_ / "pictures" / split / name);
