@@ -158,6 +158,38 @@ TEST_F(InitCli, JobsOfDiffusionTrainAsTheyStand) {
   EXPECT_EQ(step("tuned").exit_code, 0);
 }
 
+TEST_F(InitCli, JobsOfDetectionFindTheirAnnotations) {
+  for (const std::string split : {"train", "val"}) {
+    const int width = split == "train" ? 64 : 65;  // no picture is also in the other set
+    testing::write_file(scratch_ / "set" / split / "1.jpg",
+                        testing::encode_jpeg({.width = width, .height = 48}, testing::gradient(width, 48)));
+    testing::write_file(
+        scratch_ / "set/annotations" / ("instances_" + split + ".json"),
+        R"({"images": [{"id": 1, "file_name": "1.jpg", "width": )" + std::to_string(width) +
+            R"(, "height": 48}], "categories": [{"id": 7, "name": "box"}], "annotations": [{"id": 1, )"
+            R"("image_id": 1, "category_id": 7, "bbox": [10, 10, 20, 20], "area": 400, "iscrowd": 0}]})");
+  }
+  const ProgramResult result = init({"detection", "--data", "set"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(job(), AllOf(HasSubstr("train_annotations = \"set/annotations/instances_train.json\""),
+                           HasSubstr("eval = \"set/val\"\n"),
+                           HasSubstr("eval_annotations = \"set/annotations/instances_val.json\"\n")));
+  const ProgramResult trained = step("run");
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  std::filesystem::remove_all(scratch_ / "set/annotations");
+  EXPECT_THAT(refusal({"init", "detection", "--data", "set", "--force"}),
+              HasSubstr("--data set: no annotations were found"));
+  for (const std::string split : {"train", "val"}) {
+    testing::write_file(scratch_ / "set" / split / "classes.txt", "box\n");
+    testing::write_file(scratch_ / "set" / split / "1.txt", "0 0.5 0.5 0.25 0.25\n");
+  }
+  ASSERT_EQ(init({"detection", "--data", "set"}).exit_code, 0);
+  EXPECT_THAT(job(), Not(HasSubstr("annotations")));
+  const ProgramResult of_texts = step("run-texts");
+  EXPECT_EQ(of_texts.exit_code, 0) << of_texts.err;
+  EXPECT_THAT(refusal({"init", "detection"}), HasSubstr("needs --data: a folder of pictures"));
+}
+
 TEST_F(InitCli, JobsOfConversationsTrainOnTheirTargets) {
   std::string text;
   for (int i = 0; i < 400; ++i) text += "a question\t" + std::to_string(i) + "\n";
