@@ -312,6 +312,7 @@ void Engine::observe_losses(LossObserver observer) {
 
 void Engine::leave_out_steps(std::function<bool(float loss, float grad_norm)> decide) {
   refuse_recorded("to decide about its update");
+  if (!decide) return optimizer_step_->leave_out_where({});
   optimizer_step_->leave_out_where([this, decide = std::move(decide)](const Tensor& losses) {
     const float loss = tree_sum(in_global_order(ctx_.to_host(losses), batch_));
     return decide(loss, ctx_.to_host(optimizer_step_->grad_norm()).front());

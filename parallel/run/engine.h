@@ -160,7 +160,8 @@ class Engine {
   /// returns true the update is skipped, as with a gradient that is not finite: parameters, averages,
   /// statistics, optimizer state and the count of updates stay. The loss scale stays as well. Both numbers
   /// are the same on every rank and layout, and the return value must be too. Makes the host wait for the
-  /// device in each step. Throws Error(kUnsupported) if steps are recorded (EngineOptions::cuda_graph).
+  /// device in each step. Empty: no step is left out. Throws Error(kUnsupported) if steps are recorded
+  /// (EngineOptions::cuda_graph).
   void leave_out_steps(std::function<bool(float loss, float grad_norm)> decide);
 
   std::int64_t steps_done() const { return steps_done_; }
