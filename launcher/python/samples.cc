@@ -53,6 +53,10 @@ void check_samples(const SampleSpec& spec, const ModelSection& model, const Samp
               counts_classes(model) ? "model.classes" : "model.vocab");
 }
 
+std::int64_t targets_per_sample(const SampleSpec& spec) {
+  return spec.target_dtype == DType::kInt32 ? spec.target.num_elems() : 1;
+}
+
 std::int64_t num_targets(const SampleSpec& spec, const Samples& samples) {
   if (samples.targets == nullptr || spec.target_dtype != DType::kInt32) return samples.count;
   const std::span targets(static_cast<const std::int32_t*>(samples.targets),
