@@ -49,8 +49,8 @@ void run_op(const KernelContext& exec, const GatherTargetsArgs& args) {
 
 void run_op(const KernelContext& exec, const ScatterTargetsArgs& args) {
   check_one_float_type("scatter_targets", {args.dy, args.dx});
-  const std::int64_t rows = args.positions.num_elems(), cols = args.dx.shape[2];
-  assert(args.dy.num_elems() == rows * cols);
+  const std::int64_t cols = args.dx.shape[2];
+  assert(args.dy.num_elems() == args.positions.num_elems() * cols);
   check_positions("scatter_targets", args.positions, args.dx.shape[1]);
   const TargetExtents e{args.dx.shape[1], args.positions.shape[1],
                         static_cast<std::size_t>(cols * size_bytes(args.dx.dtype))};
