@@ -255,6 +255,7 @@ void bind_session(nb::module_& module) {
       .def("steps_done", [](const PythonSession& self) { return self.open().steps_done(); })
       .def("is_training", [](const PythonSession& self) { return self.open().is_training(); })
       .def("step", &PythonSession::step, array("inputs"), array("targets"), nb::arg("lr").none())
+      .def("engine_us", [](const PythonSession& self) { return self.open().engine_us(); })
       .def("rounds", &PythonSession::rounds)
       .def("forward", &PythonSession::forward, array("inputs"), array("targets"),
            nb::arg("num_targets").none())

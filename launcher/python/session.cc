@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -147,8 +148,11 @@ StepResult Session::step(const Samples& samples, std::optional<double> lr) {
   const std::int64_t targets = num_targets(sample_, samples);
   const double given = rate(lr);
   on_ranks([&](int number) {
+    const auto begin = std::chrono::steady_clock::now();
     StepResult mine = engine(number).step(source_of(sample_, samples), targets, given);
-    if (number == 0) result = std::move(mine);
+    if (number != 0) return;
+    engine_us_ = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    result = std::move(mine);
   });
   return result;
 }

@@ -58,6 +58,9 @@ class Session {
   /// a training.
   StepResult step(const Samples& samples, std::optional<double> lr);
 
+  /// Microseconds of the first rank in Engine::step(), in the last step().
+  double engine_us() const { return engine_us_; }
+
   // A step in parts, see PartialStep. Other calls are refused until update().
   std::vector<std::vector<std::int64_t>> rounds();
   float forward(const Samples& samples, std::optional<std::int64_t> num_targets);
@@ -129,6 +132,7 @@ class Session {
   std::deque<std::string> records_;
   std::deque<std::string> new_records_;  // under MPI, on rank 0: for the other processes
   int listener_ = -1;                    // of options_.mpi
+  double engine_us_ = 0;
 };
 
 }  // namespace trireme

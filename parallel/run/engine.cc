@@ -301,17 +301,16 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
 
 void Engine::refuse_recorded(const char* what) const {
   if (!graph_) return;
-  throw Error(ErrorCode::kUnsupported,
-              "a recorded step (EngineOptions::cuda_graph) cannot wait for the host {}", what);
+  throw Error(ErrorCode::kUnsupported, "a recorded step (EngineOptions::cuda_graph) cannot {}", what);
 }
 
 void Engine::observe_losses(LossObserver observer) {
-  refuse_recorded("to observe its losses");
+  refuse_recorded("show its losses to the host");
   observe_loss_ = std::move(observer);
 }
 
 void Engine::leave_out_steps(std::function<bool(float loss, float grad_norm)> decide) {
-  refuse_recorded("to decide about its update");
+  refuse_recorded("wait for the host to decide about its update");
   if (!decide) return optimizer_step_->leave_out_where({});
   optimizer_step_->leave_out_where([this, decide = std::move(decide)](const Tensor& losses) {
     const float loss = tree_sum(in_global_order(ctx_.to_host(losses), batch_));
