@@ -2,6 +2,7 @@
 #include <limits>
 #include <string>
 
+#include "kernels/product_workspace.h"
 #include "tests/kernels/kernel_test.h"
 #include "tests/support/temporary_folder.h"
 
@@ -181,6 +182,23 @@ TEST_P(EmbeddingTest, AnIdBeyondTheTableIsRefused) {
       EXPECT_NE(message.find(words), std::string::npos) << message;
     }
     x.download();  // checks the guard bytes
+  }
+}
+
+TEST_P(EmbeddingTest, BackwardTakesThePredictedWorkspace) {
+  if (GetParam() == DeviceType::kCpu) GTEST_SKIP() << "the CPU needs no workspace for tables";
+  const Rig rig(GetParam(), 1);
+  for (const auto& [places, vocab, cols] : {std::array<std::int64_t, 3>{300, 2, 40}, {7, 1000, 33}}) {
+    const DeviceArray dx = rig.upload({1, places, cols}, random(places * cols), DType::kBFloat16);
+    const DeviceArray tokens = rig.upload({1, places}, random_ints(places, 0, static_cast<int>(vocab) - 1));
+    const DeviceArray dtable = rig.poisoned({vocab, cols});
+    const EmbeddingBwdArgs args{
+        .dx = dx, .tokens = tokens, .dtable = dtable, .dpositions_mode = GradientMode::kIgnore};
+    rig.allocator().reset_peak();
+    const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
+    rig.run(args);
+    EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before,
+              embedding_bwd_workspace(args));
   }
 }
 

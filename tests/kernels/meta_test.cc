@@ -99,6 +99,25 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
   EXPECT_EQ(attention_bwd_workspace(attention_of(1, 1, 25908)), 0);
 }
 
+// Buckets of 1 + 2 ids and places, and two rows of partial sums for each 128 places.
+TEST_F(MetaTest, CountsTheWorkspaceOfATableForJobsOnCudaAlone) {
+  const EmbeddingBwdArgs args{.dx = {nullptr, DType::kBFloat16, {256, 128, 768}},
+                              .tokens = {nullptr, DType::kInt32, {256, 128}},
+                              .dtable = {nullptr, DType::kFloat32, {2, 768}}};
+  const auto peak_on = [&](DeviceType type) {
+    allocator_.reset_peak();
+    meta_backend_for(type).run(exec_, args);
+    return allocator_.stats().peak[MemoryCategory::kWorkspace];
+  };
+  const std::int64_t places = std::int64_t{256} * 128;
+  EXPECT_EQ(peak_on(DeviceType::kCuda),
+            charged_bytes(4 * (3 * 2 + 1 + 2 * places)) + charged_bytes((2 * places / 128 + 1) * 768 * 4));
+  EXPECT_EQ(peak_on(DeviceType::kCpu), 0);
+  EmbeddingBwdArgs frozen = args;
+  frozen.dtable_mode = GradientMode::kIgnore;
+  EXPECT_EQ(embedding_bwd_workspace(frozen), 0);
+}
+
 TEST_F(MetaTest, CountsTheWorkspaceOfAnLstmForJobsOnCudaAlone) {
   const std::int64_t samples = 20, units = 650, cells_bytes = samples * units * 4;
   const ConstTensorView weight{nullptr, DType::kBFloat16, {4 * units, units}};

@@ -38,7 +38,8 @@ inline std::set<std::string> missing_entries(const Backend& backend) {
     if (backend.ops.get<Args>() == nullptr) missing.insert(Args::kName);
   });
   // Detects a function that the list above lacks.
-  if (sizeof(Backend) != sizeof(backend.name) + num_functions * sizeof(void (*)()) + sizeof(backend.ops)) {
+  if (sizeof(Backend) != sizeof(backend.name) + num_functions * sizeof(void (*)()) + sizeof(backend.ops) +
+                             sizeof(backend.logits_alignment)) {
     missing.insert("(missing_entries.h does not name all functions of Backend)");
   }
   return missing;
