@@ -138,6 +138,7 @@ void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
   if (metrics.detection) json.update(to_json(*metrics.detection, class_names));
   if (text) json["perplexity"] = text->perplexity;
   if (text && text->of_marked_targets) json["targets"] = "marked";
+  if (metrics.exact_answers) json["exact_answers"] = *metrics.exact_answers;
   if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
   if (classes) json.update(to_json(*classes));
   print_line(json_text(json));
@@ -219,6 +220,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
                                                  .num_samples = data.eval->num_samples(),
                                                  .workers = num_data_workers(config, options.threads),
                                                  .counts_top_k = counts_top_k(config.model),
+                                                 .counts_answers = config.data.kind == DataKind::kChat,
                                                  .by_noise_band = family_of(config.model).makes_pictures,
                                                  .predictions = has_classes ? &predictions : nullptr,
                                                  .detections = detections ? &*detections : nullptr});

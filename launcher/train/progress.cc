@@ -58,6 +58,7 @@ std::string describe_phases(const StepMetrics& metrics) {
 std::string describe_eval(const EvalMetrics& metrics) {
   std::string text = fmt::format("loss {:.4f}", metrics.loss);
   if (metrics.top1) text += fmt::format("  top-1 {:.2f} %", 100 * *metrics.top1);
+  if (metrics.exact_answers) text += fmt::format("  exact answers {:.2f} %", 100 * *metrics.exact_answers);
   if (metrics.top5) text += fmt::format("  top-5 {:.2f} %", 100 * *metrics.top5);
   if (!metrics.noise_bands.empty()) {
     text += "  by tenth of the noise";
