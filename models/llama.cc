@@ -144,6 +144,7 @@ BlockList build_llama(const LlamaConfig& config) {
                                                   .norm_epsilon = static_cast<float>(config.norm_epsilon),
                                                   .chunks = cut,
                                                   .layer_chunks = config.tensor_chunks,
+                                                  .loss_parts = config.loss_parts,
                                                   .init_stddev = kStddev}));
   return blocks;
 }

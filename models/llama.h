@@ -44,6 +44,7 @@ struct LlamaConfig {
   std::string layer_pattern;     // a letter of LayerKind for each layer, repeated; empty: one kind
   bool tied = false;             // the head uses the token table
   int tensor_chunks = 1;         // chunks of each layer; divides kv_heads and ffn
+  std::int64_t loss_parts = 1;   // see TokenHeadConfig
 
   std::int64_t head_dim() const { return head_width > 0 ? head_width : hidden / heads; }
   LayerKind kind_of_layer(std::int64_t layer) const;

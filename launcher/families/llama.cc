@@ -40,7 +40,8 @@ constexpr std::string_view kKeys[] = {"from",
                                       "rope_attention_factor",
                                       "norm_epsilon",
                                       "tied",
-                                      "tensor_chunks"};
+                                      "tensor_chunks",
+                                      "loss_parts"};
 
 /// The starting point of build() if model.size is empty.
 constexpr LlamaConfig kUnsized{.kv_heads = 0, .ffn = 0, .vocab = 0, .rope_theta = 10000.0};
@@ -124,6 +125,7 @@ void fill_in(JobConfig& config) {
   fill(model.norm_epsilon, base.norm_epsilon);
   if (!model.tied) model.tied = base.tied;
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
+  check_loss_parts(model);
 }
 
 LlamaConfig llama_config(const ModelSection& model) {
@@ -154,7 +156,8 @@ LlamaConfig llama_config(const ModelSection& model) {
           .window = model.window,
           .layer_pattern = model.layer_pattern,
           .tied = *model.tied,
-          .tensor_chunks = static_cast<int>(model.tensor_chunks)};
+          .tensor_chunks = static_cast<int>(model.tensor_chunks),
+          .loss_parts = model.loss_parts};
 }
 
 BlockList build(const ModelSection& model) {

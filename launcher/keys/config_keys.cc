@@ -262,6 +262,11 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add("oversubscribe", &L::oversubscribe, any(),
            "Permit more `threads` than cores that a rank may use. Such threads wait for each other, and a "
            "step takes many times as long. The results do not change.")
+      .add(
+          "share_device", &L::share_device, any(),
+          "Permit more ranks than GPUs on a machine, for tests of layouts: rank r of the machine uses GPU r "
+          "modulo their number, and its share of the GPU's memory. Ranks take turns on a GPU and communicate "
+          "over sockets, so a step takes many times as long. The results do not change. No effect on CPUs.")
       .add_bytes("memory_limit", &L::memory_limit, at_least(0),
                  "Memory limit of a rank in bytes, without library workspaces. A job that needs more is "
                  "refused before step 1. An integer, or a string such as \"12 GiB\". 0: the memory of the "

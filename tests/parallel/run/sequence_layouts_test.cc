@@ -55,6 +55,12 @@ std::vector<Layout> all_layouts() {
 
 const Build kGpt = [](bool tied) { return build_gpt(kJob.gpt(tied)); };
 const Build kLlama = [](bool tied) { return build_llama(kJob.llama(tied)); };
+/// An odd vocabulary, which every tensor rank has whole, with logits in five parts of the 24 rows.
+const Build kLossParts = [](bool tied) {
+  LlamaConfig config = kJob.llama(tied);
+  ++config.vocab, config.loss_parts = 5;
+  return build_llama(config);
+};
 
 TEST(SequenceLayouts, EveryLayoutGivesTheSameState) {
   const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {});
@@ -118,6 +124,10 @@ TEST_P(SequenceLayouts, OfNormedHeadsToo) {
 
 TEST_P(SequenceLayouts, OfGemmasToo) {
   check(kJob.gemma3());
+}
+
+TEST_P(SequenceLayouts, OfLogitsInPartsToo) {
+  check(kLossParts);
 }
 
 TEST_P(SequenceLayouts, OfPostNormDecodersToo) {
