@@ -176,6 +176,7 @@ EvaluationReport evaluate_model(Engine& engine, const Evaluated& opened, const E
                                      .num_samples = data.eval->num_samples(),
                                      .workers = opened.workers,
                                      .counts_top_k = counts_top_k(config.model),
+                                     .counts_answers = config.data.kind == DataKind::kChat,
                                      .by_noise_band = family_of(config.model).makes_pictures,
                                      .predictions = has_classes ? &predictions : nullptr,
                                      .detections = detections ? &*detections : nullptr});

@@ -56,11 +56,12 @@ struct StepMetrics {
 
 struct EvalMetrics {
   double loss = 0;
-  bool of_averages = false;         // loss of the averages (train.ema) instead of the parameters
-  std::int64_t num_samples = 0;     // samples evaluated
-  std::optional<double> top1;       // share of targets ranked first
-  std::optional<double> top5;       // share of targets ranked in the first five; null below six classes
-  std::vector<double> noise_bands;  // mean loss of each tenth of the timesteps; empty: no diffusion
+  bool of_averages = false;             // loss of the averages (train.ema) instead of the parameters
+  std::int64_t num_samples = 0;         // samples evaluated
+  std::optional<double> top1;           // share of targets ranked first
+  std::optional<double> top5;           // share of targets ranked in the first five; null below six classes
+  std::optional<double> exact_answers;  // share of answers whose targets are all ranked first; chat data only
+  std::vector<double> noise_bands;      // mean loss of each tenth of the timesteps; empty: no diffusion
   std::optional<DetectionScores> detection;  // null: no detector
 };
 

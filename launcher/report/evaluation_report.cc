@@ -39,6 +39,7 @@ std::optional<TextFigures> text_figures(const JobConfig& config, const EvalMetri
 std::string describe_eval(const EvalMetrics& metrics) {
   std::string text = fmt::format("loss {:.4f}", metrics.loss);
   if (metrics.top1) text += fmt::format("  top-1 {:.2f} %", 100 * *metrics.top1);
+  if (metrics.exact_answers) text += fmt::format("  exact answers {:.2f} %", 100 * *metrics.exact_answers);
   if (metrics.top5) text += fmt::format("  top-5 {:.2f} %", 100 * *metrics.top5);
   if (!metrics.noise_bands.empty()) {
     text += "  by tenth of the noise";
@@ -80,6 +81,7 @@ nlohmann::ordered_json to_json(const EvaluationReport& report) {
   if (report.text) {
     json["perplexity"] = report.text->perplexity;
     if (report.text->of_marked_targets) json["targets"] = "marked";
+    if (metrics.exact_answers) json["exact_answers"] = *metrics.exact_answers;
     if (report.text->bits_per_byte) json["bits_per_byte"] = *report.text->bits_per_byte;
   }
   if (report.classes) json.update(to_json(*report.classes));

@@ -76,7 +76,8 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
       const std::int64_t first = requests.at(seen++).first;
       if (!counts) return;
       const HostLogits on_host(engine.context(), logits, batch.targets);
-      mine.add(on_host);
+      const Shape& targets = batch.targets.shape();
+      mine.add(on_host, targets.rank() > 1 ? targets.dim(-1) : 1);
       if (options.predictions != nullptr) options.predictions->add(on_host, first * sample_targets);
     };
   }
@@ -116,6 +117,9 @@ EvalMetrics evaluate(Engine& engine, const EvaluationOptions& options) {
   metrics.loss *= static_cast<double>(num_targets) / total;
   metrics.num_samples -= (num_targets - all.num_targets) / sample_targets;
   metrics.top1 = static_cast<double>(all.top1) / total;
+  if (options.counts_answers) {
+    metrics.exact_answers = static_cast<double>(all.exact_answers) / static_cast<double>(all.num_answers);
+  }
   if (all.tells_top5()) metrics.top5 = static_cast<double>(all.top5) / total;
   return metrics;
 }

@@ -17,6 +17,7 @@ struct EvaluationOptions {
   int workers = 1;               // reader threads
   Weights weights = Weights::kParameters;
   bool counts_top_k = false;                // over the classes, or over the next tokens
+  bool counts_answers = false;              // exact ones among the runs of targets; needs counts_top_k
   bool by_noise_band = false;               // instead: the mean loss of each tenth of the timesteps
   ClassPredictions* predictions = nullptr;  // records this rank's predictions; needs counts_top_k
   DetectionResults* detections = nullptr;   // filled with the detections of all ranks

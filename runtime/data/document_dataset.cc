@@ -28,7 +28,8 @@ DocumentDataset::DocumentDataset(const Options& options) : options_(options), fi
   }
   add_pieces();
   TRIREME_CHECK(!pieces_.empty(),
-                "{}: no document has a target within {} tokens: {} are longer than a row, {} have no target",
+                "{}: no document has a target within {} tokens: {} are longer than a row, {} have no target; "
+                "use longer rows",
                 options.path.string(), options.sequence_length, num_too_long_, num_without_targets_);
   if (options.pack) {
     std::vector<std::int32_t> lengths;

@@ -3,7 +3,6 @@
 #include "runtime/base/error.h"
 #include "runtime/ops/row_groups.h"
 #include "runtime/tape.h"
-#include "runtime/tensor_axis.h"
 
 namespace trireme::ops {
 namespace {
@@ -18,8 +17,7 @@ struct ChunkParametersBackward {
 
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
     gradients.add(ctx, x, gradients.take(y));
-    const Tensor sum = gradient->take();
-    if (ctx.tensor != nullptr) ctx.tensor->sum_partials(ctx, sum);
+    const Tensor sum = tree_sum_over_ranks(ctx, gradient->take());
     std::int64_t first = 0;
     for (const ParamRef ref : parameters) {
       const std::int64_t elems = ctx.parameters->value(ref).num_elems();

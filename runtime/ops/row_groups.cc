@@ -29,7 +29,12 @@ Tensor sum_in_row_groups(Context& ctx, std::int64_t rows, int groups, std::int64
     if (first < end) sum_rows({first, end - first}, sums.slice(i * elems, {elems}));
   }
   const Tensor mine = tree_sum(ctx, sums, own);
-  return shards ? tree_sum(ctx, ctx.tensor->gather_partials(ctx, mine), ctx.tensor->size()) : mine;
+  return shards ? tree_sum_over_ranks(ctx, mine) : mine;
+}
+
+Tensor tree_sum_over_ranks(Context& ctx, const Tensor& mine) {
+  if (ctx.tensor == nullptr) return mine;
+  return tree_sum(ctx, ctx.tensor->gather_partials(ctx, mine), ctx.tensor->size());
 }
 
 void put_gradient(const Context& ctx, const GradientTarget& target, const Tensor& sum) {

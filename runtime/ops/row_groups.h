@@ -18,6 +18,10 @@ struct RowRange {
 Tensor sum_in_row_groups(Context& ctx, std::int64_t rows, int groups, std::int64_t elems,
                          const std::function<void(const RowRange&, const Tensor&)>& sum_rows);
 
+/// The sum, fp32, of the `mine` of all tensor ranks in a binary tree. Collective over the tensor axis: one
+/// gather_partials(); without an axis it is `mine`.
+Tensor tree_sum_over_ranks(Context& ctx, const Tensor& mine);
+
 /// Writes or adds a sum, flat like the parameter, to the target of its gradient. Does nothing for kIgnore.
 void put_gradient(const Context& ctx, const GradientTarget& target, const Tensor& sum);
 

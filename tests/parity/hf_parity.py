@@ -129,6 +129,7 @@ train = "tokens.bin"
 steps = {steps}
 global_batch = 1
 micro_batch = 1
+{more}
 [optimizer]
 name = "sgd"
 momentum = 0.0
@@ -211,7 +212,7 @@ class Comparison:
         tokens = torch.randint(0, 101, (1, 25), generator=torch.Generator().manual_seed(7), dtype=torch.int32)
         header = struct.pack("<256i", 20240520, 1, tokens.numel(), *[0] * 253)
         (self.folder / "tokens.bin").write_bytes(header + struct.pack(f"<{tokens.numel()}H", *tokens[0].tolist()))
-        (self.folder / "sgd.toml").write_text(SGD_JOB.format(folder=f"{stem}-fp32-1", steps=STEPS, rate=RATE))
+        (self.folder / "sgd.toml").write_text(SGD_JOB.format(folder=f"{stem}-fp32-1", steps=STEPS, rate=RATE, more=""))
         run([self.args.trireme, "train", "sgd.toml", "--out", f"{stem}-sgd"], self.folder)
         lines = (self.folder / f"{stem}-sgd" / "metrics.jsonl").read_text().splitlines()
         ours = torch.tensor([entry["loss"] for entry in map(json.loads, lines) if "loss" in entry])

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from gpt_parity import Report, read_safetensors, relative
 from hf_models import Modules
-from hf_parity import GPT, LLAMA, randomize, run
+from hf_parity import GPT, LLAMA, SGD_JOB, randomize, run
 from resnet_parity import write_safetensors
 
 RANK, ALPHA, RATE, TOKENS = 4, 6.0, 0.5, 24
@@ -32,28 +32,7 @@ CASES = {"gpt2": (GPT, ["*"], ()),
                    (("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), ("mlp.gate_proj", "mlp.up_proj")))}
 PREFIX = "base_model.model."
 
-JOB = """
-[model]
-from = "hf:base"
-init_from = "base"
-[data]
-kind = "tokens"
-train = "tokens.bin"
-[train]
-steps = {steps}
-global_batch = 1
-micro_batch = 1
-lora = {{ rank = {rank}, alpha = {alpha}, targets = {targets} }}
-[optimizer]
-name = "sgd"
-momentum = 0.0
-lr = {rate}
-weight_decay = 0.0
-grad_clip = 0.0
-schedule = "constant"
-[parallel]
-threads = 1
-"""
+LORA = "lora = {{ rank = {rank}, alpha = {alpha}, targets = {targets} }}"
 
 
 class Adapted(nn.Module):
@@ -111,8 +90,8 @@ class Case:
 
     def train(self, steps):
         """Our run of `steps` steps, and its adapters from PEFT's folder."""
-        (self.folder / "job.toml").write_text(JOB.format(steps=steps, rank=RANK, alpha=ALPHA, rate=RATE,
-                                                         targets=json.dumps(self.targets)))
+        lora = LORA.format(rank=RANK, alpha=ALPHA, targets=json.dumps(self.targets))
+        (self.folder / "job.toml").write_text(SGD_JOB.format(folder="base", steps=steps, rate=RATE, more=lora))
         run([self.args.trireme, "train", "job.toml", "--out", f"run-{steps}"], self.folder)
         run([self.args.trireme, "export", f"run-{steps}", "--format", "hf", "--adapters", "--out", f"peft-{steps}"],
             self.folder)

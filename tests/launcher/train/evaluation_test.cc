@@ -39,6 +39,27 @@ TEST(TopK, SumsTheRanks) {
   EXPECT_EQ(total.num_targets, 9);
 }
 
+// Answers are runs of targets: they end at a token that is left out, and at the end of a sample.
+TEST(TopK, CountsExactAnswers) {
+  constexpr std::int32_t kOut = -1;
+  const std::vector<std::int32_t> targets = {0, 1, kOut, 1, 1, kOut, 1, 0,  // exact, exact, and 1 at the end
+                                             0, 0, 1,    0, 0, kOut, 0, kOut};  // wrong, exact
+  const std::vector<std::int32_t> best = {0, 1, 0, 1, 1, 0, 1, 0, 0, 1, 1, 0, 0, 0, 0, 1};
+  std::vector<float> logits;
+  for (const std::int32_t token : best)
+    logits.insert(logits.end(), {token == 0 ? 1.0f : 0.0f, token == 1 ? 1.0f : 0.0f});
+  const Context ctx = Context::create({DeviceType::kCpu, 0}, 1);
+  const HostLogits host(ctx, ctx.from_host(logits.data(), {2, 8, 2}, DType::kFloat32),
+                        ctx.from_host(targets.data(), {2, 8}, DType::kInt32));
+  TopK counts;
+  counts.add(host, 8);
+  EXPECT_EQ(counts.num_targets, 12);
+  EXPECT_EQ(counts.top1, 11);
+  EXPECT_EQ(counts.num_answers, 5);
+  EXPECT_EQ(counts.exact_answers, 4);
+  EXPECT_EQ(TopK::sum(std::vector<TopK>{counts, counts}).exact_answers, 8);
+}
+
 // 13 samples in micro-batches of 2: the last one is half full, and some ranks have fewer.
 TEST(Evaluation, IsTheSameOnEveryLayout) {
   const ResNetConfig config{
