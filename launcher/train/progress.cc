@@ -57,15 +57,26 @@ std::string describe_phases(const StepMetrics& metrics) {
 }
 
 Progress::Progress(Options options, TimePoint start)
-    : options_(std::move(options)), start_(start), last_refresh_(start - kRefresh) {}
+    : options_(std::move(options)), start_(start), first_end_(start), last_refresh_(start - kRefresh) {}
 
-std::string Progress::describe(const StepMetrics& metrics, TimePoint now) const {
-  const double elapsed_s = std::chrono::duration<double>(now - start_).count();
-  const auto num_done = static_cast<double>(metrics.step - options_.first_step + 1);
-  const double left_s = elapsed_s / num_done * static_cast<double>(options_.num_steps - metrics.step);
-  std::string text = fmt::format(
-      "step {}/{}  loss {:.4f}  lr {:.3g}  {} {}/s  ETA {}", metrics.step, options_.num_steps, metrics.loss,
-      metrics.lr, format_rate(metrics.throughput), options_.throughput_unit, format_duration(left_s));
+double Progress::take_rate(const StepMetrics& metrics) {
+  const double seconds = std::exchange(shown_s_, 0), targets = std::exchange(shown_targets_, 0);
+  return seconds > 0 ? targets / seconds : metrics.throughput;
+}
+
+// Includes evaluations and checkpoints, at the pace of this process so far.
+double Progress::seconds_left(const StepMetrics& metrics, TimePoint now) const {
+  const bool is_first = metrics.step == options_.first_step;
+  const double elapsed_s = std::chrono::duration<double>(now - (is_first ? start_ : first_end_)).count();
+  const std::int64_t num_done = is_first ? 1 : metrics.step - options_.first_step;
+  return elapsed_s / static_cast<double>(num_done) * static_cast<double>(options_.num_steps - metrics.step);
+}
+
+std::string Progress::describe(const StepMetrics& metrics, TimePoint now) {
+  std::string text =
+      fmt::format("step {}/{}  loss {:.4f}  lr {:.3g}  {} {}/s  ETA {}", metrics.step, options_.num_steps,
+                  metrics.loss, metrics.lr, format_rate(take_rate(metrics)), options_.throughput_unit,
+                  format_duration(seconds_left(metrics, now)));
   const std::string phases = options_.phases ? describe_phases(metrics) : "";
   if (!phases.empty()) text += "  " + phases;
   if (metrics.skipped) {
@@ -77,6 +88,12 @@ std::string Progress::describe(const StepMetrics& metrics, TimePoint now) const 
 
 void Progress::step(const StepMetrics& metrics, TimePoint now) {
   if (options_.is_quiet) return;
+  if (metrics.step == options_.first_step) {
+    first_end_ = now;
+  } else {
+    shown_s_ += metrics.step_ms / 1e3;
+    shown_targets_ += metrics.throughput * metrics.step_ms / 1e3;
+  }
   const bool last = metrics.step == options_.num_steps;
   if (!options_.terminal) {
     if (metrics.step % options_.log_every == 0 || metrics.step == options_.first_step || last) {

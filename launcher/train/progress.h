@@ -41,11 +41,17 @@ class Progress {
   void finish();
 
  private:
-  std::string describe(const StepMetrics& metrics, TimePoint now) const;
+  std::string describe(const StepMetrics& metrics, TimePoint now);
+  /// Targets or samples a second over the steps since the last line, without the process's first step, which
+  /// fills caches and measures. Begins the next line.
+  double take_rate(const StepMetrics& metrics);
+  double seconds_left(const StepMetrics& metrics, TimePoint now) const;
 
   Options options_;
   TimePoint start_;
+  TimePoint first_end_;  // of the first step
   TimePoint last_refresh_;
+  double shown_s_ = 0, shown_targets_ = 0;  // of the steps since the last line
   std::size_t shown_width_ = 0;  // of the refreshed line; 0: the cursor is at the start of a clean line
 };
 

@@ -128,7 +128,7 @@ void Trainer::leave_output() {
 void Trainer::step() {
   std::optional<StepTrace> trace;
   if (run_.options.config.log.trace_step.has(run_.engine->steps_done() + 1)) trace.emplace(*run_.engine);
-  const auto start = Clock::now();
+  step_clock_.begin(Clock::now());
   const double lr = lr_.at(run_.engine->steps_done());
   const std::int64_t targets = num_targets(run_.engine->steps_done());
   {
@@ -137,9 +137,13 @@ void Trainer::step() {
     run_.engine->enqueue_step(run_.batches->source(), targets, lr);
   }
   if (trace) run_.engine->context().backend->synchronize(run_.engine->context().exec);
-  unread_.push_back({.lr = lr, .enqueue_ms = ms_since(start), .data_wait_ms = run_.batches->take_wait_ms()});
+  unread_.push_back({.lr = lr, .data_wait_ms = run_.batches->take_wait_ms()});
   after_trace_ = trace.has_value();
-  if (trace) write_trace(*trace);  // not part of the step
+  if (trace) {
+    const auto start = Clock::now();
+    write_trace(*trace);
+    step_clock_.exclude(Clock::now() - start);
+  }
   trace.reset();
 
   const auto& config = run_.options.config;

@@ -31,6 +31,7 @@
 #include "launcher/train/learned_limit.h"
 #include "launcher/train/run_start.h"
 #include "launcher/train/spike_watch.h"
+#include "launcher/train/step_clock.h"
 #include "launcher/train/stop_request.h"
 #include "launcher/train/time_limit.h"
 
@@ -131,10 +132,11 @@ class Trainer {
   std::unique_ptr<PartnerCopy> partner_;  // null: checkpoint.partner = false
   bool has_said_copied_ = false;
   struct UnreadStep {
-    double lr = 0, enqueue_ms = 0, data_wait_ms = 0;
+    double lr = 0, data_wait_ms = 0;
   };
   std::deque<UnreadStep> unread_;  // steps whose results are on the device (see [Note: results a step later])
-  double checkpoint_s_ = 0;        // time for saving since the last step that was read
+  StepClock step_clock_;
+  double checkpoint_s_ = 0;           // time for saving since the last step that was read
   std::optional<Standing> standing_;  // of all ranks, after the last step that was read
 };
 

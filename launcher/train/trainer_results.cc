@@ -81,12 +81,14 @@ std::pair<StepResult, Trainer::JobReport> Trainer::collect_and_exchange() {
 
 void Trainer::read_result() {
   const Watchdog::Scope watch = run_.watched("the reading of a step's results");
-  const auto start = Clock::now();
   const auto [result, all] = collect_and_exchange();
   const UnreadStep step = unread_.front();
   unread_.pop_front();
   // Includes waiting for parameters that are still in transfer: they belong to the step.
-  const double step_ms = step.enqueue_ms + ms_since(start);
+  const auto device_ms = run_.engine->is_asynchronous() && result.phases
+                             ? std::optional(1e3 * (result.phases->busy_s() + result.phases->waited_s))
+                             : std::nullopt;
+  const double step_ms = step_clock_.end_ms(Clock::now(), device_ms);
   step_limit_.add(step_ms / 1e3);
   const std::int64_t elems_per_step =
       run_.options.config.train.global_batch * run_.data.train->targets_per_sample();

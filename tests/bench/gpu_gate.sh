@@ -6,12 +6,13 @@
 #   probe         run it first, 5 minutes: the machine, its rates, each call of a step, a step with and without a graph
 #   tests         communicators, GPT and ResNet on the GPU, compared with the CPU
 #   conformance   every kernel, compared with double precision
+#   layouts       trireme train in 15 layouts whose ranks share the card, resumed from each other: one hash
 #   state         equal bits on 1, 2 and 4 ranks, twice, and with a CUDA graph; predicted memory; losses of the CPU
 #   bench-gpt     tokens/s of GPT-2, compared with PyTorch, compiled and with fused AdamW; time without a kernel
 #   bench-resnet  images/s of ResNet-50, compared with PyTorch, compiled and channels-last
 #   sanitize      the tests under compute-sanitizer
 #
-# Parts can run in any order. Each is stopped after 8 minutes; all together take at most 51 minutes. With a GPU for half
+# Parts can run in any order. Each is stopped after 8 minutes; all together take at most 59 minutes. With a GPU for half
 # an hour, run probe, tests, bench-gpt and state, in this order.
 # --dry-run runs a part without a GPU: the same stages on the CPU with tiny shapes.
 # --out: folder of PART.json (the results of each stage) and PART.tar.gz (the logs); default: gate. Both are rewritten
@@ -48,8 +49,8 @@ done
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/gate" && pwd)
 bundle=$(cd "$folder/../../.." && pwd)
 case $part in
-  probe | tests | conformance | state | bench-gpt | bench-resnet | sanitize) ;;
-  *) usage "--part is one of probe, tests, conformance, state, bench-gpt, bench-resnet, sanitize" ;;
+  probe | tests | conformance | layouts | state | bench-gpt | bench-resnet | sanitize) ;;
+  *) usage "--part is one of probe, tests, conformance, layouts, state, bench-gpt, bench-resnet, sanitize" ;;
 esac
 [ -x "$bundle/run" ] || { echo "gpu_gate.sh: $bundle is not an unpacked bundle" >&2; exit 2; }
 if ! mkdir -p "$out" || ! out=$(cd "$out" && pwd); then exit 2; fi

@@ -91,6 +91,14 @@ class GpuGate(unittest.TestCase):
             self.assertTrue(all(stages["same_bits_" + precision]["result"]["equal"].values()))
         self.assertEqual(stages["grouped"]["state"], "passed")
 
+    def test_dry_run_of_layouts(self):
+        """They run: on CPUs, ranks need no card."""
+        stages, _ = self.dry_run("layouts")
+        layouts = {name: stage for name, stage in stages.items() if name.startswith("layout_")}
+        self.assertGreaterEqual(len(layouts), 12)
+        for i, (name, stage) in enumerate(layouts.items()):
+            self.assertEqual(stage["result"], {"steps": 2 * (i + 1), "differing": []}, name)
+
     def test_dry_runs_of_benchmarks(self):
         for part, rate, run in (("bench-gpt", "tokens_per_s", "124m_fp16"),
                                 ("bench-resnet", "images_per_s", "resnet50_bf16")):
@@ -118,7 +126,9 @@ class GpuGate(unittest.TestCase):
         call = json.dumps({"call": "attention_fwd", "notes": list(notes)})
         self.write_program(self.root / "fakes/trireme", f"""case "$*" in
           *--engines*) printf '%s\\n' '{call}' '{call}' ;;
-          train*) mkdir -p "$4" && echo '{{"state_hash": "ab"}}' >"$4/summary.json" ;;
+          train*) mkdir -p "$4" && echo '{{"state_hash": "ab"}}' >"$4/summary.json"
+            echo '{{"step": 2, "state_hash": "ab", "tokens_per_s": 99.0}}' >"$4/metrics.jsonl"
+            echo 'step 1/2  loss 2.0  lr 1  50 tokens/s  ETA 1s'; echo 'step 2/2  loss 2.0  lr 1  101 tokens/s  ETA 0s' ;;
           *) cat {self.root}/doctor.json ;;
           esac""")
         run = json.dumps({"losses": [2.0], "grad_norms": [1.0], "state_hash": "ab", "tokens_per_s": 100.0,
@@ -167,9 +177,10 @@ class GpuGate(unittest.TestCase):
         self.fake_peers()
         expected = {
             "tests": {"sixteen_bit", "models", "communicators"}, "conformance": {"conformance"},
+            "layouts": {"one_rank", "layout_one", "layout_sequence", "layout_zero_bubble", "layout_recorded"},
             "state": {"same_bits_bf16", "parity", "grouped", "same_state", "pipeline_state", "recorded_pipeline"},
             "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "tuned_beside_124m_bf16",
-                          "kernel_share_recorded", "beside_350m_bf16"},
+                          "kernel_share_recorded", "train_124m_bf16", "beside_350m_bf16"},
             "bench-resnet": {"beside_resnet50_bf16", "native_trireme_resnet50_fp16"},
             "sanitize": {"nccl", "races", "conformance_races"}}
         reports = {}
@@ -188,6 +199,9 @@ class GpuGate(unittest.TestCase):
         self.assertEqual(gpt["tuned_beside_124m_bf16"]["result"],
                          {"speed": 1.0, "step_ms": 9.0, "tuned_step_ms": 9.0, "tune_s": 2.0, "products": 2,
                           "faster_products": 1, "as_predicted": True})
+        differences = gpt["train_124m_bf16"]["result"]["differences"]
+        self.assertAlmostEqual(differences["metrics"], -0.01)
+        self.assertAlmostEqual(differences["progress_line"], 0.01)
         self.assertEqual(gpt["kernel_share_recorded"]["result"]["bar"], 0.03)
         self.assertEqual(len(reports["state"]["stages"]["same_state"]["result"]), 3)
 
@@ -338,7 +352,7 @@ class GpuGate(unittest.TestCase):
     def test_help_is_no_mistake(self):
         ended = subprocess.run([self.bundle / "tests/bench/gpu_gate.sh", "--help"], capture_output=True, text=True)
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
-        self.assertIn("probe, tests, bench-gpt, state", ended.stdout)
+        self.assertIn("run probe, tests, bench-gpt and state", ended.stdout)
         self.assertNotIn("set -uo", ended.stdout)
 
     def beside(self, ours, theirs=None, *options):
@@ -388,6 +402,27 @@ class GpuGate(unittest.TestCase):
             self.assertEqual(self.check("parity", run, {**run, key: value}), 1, key)
         for key, value in (("losses", [2.0, 1.50001]), ("grad_norms", [1.0, 2.00001]), ("state_hash", "ac")):
             self.assertEqual(self.check("same_bits", run, run, {**run, key: value}), 1, key)
+
+    def test_layouts_are_compared_step_by_step(self):
+        one, run = self.root / "one.jsonl", self.root / "run.jsonl"
+        one.write_text("".join(json.dumps({"step": step, "state_hash": str(step)}) + "\n" for step in range(1, 5)))
+        check = [sys.executable, OPTIONS.source / "tests/bench/gate/check.py", "layout", one, run]
+        for steps, hashes, expected in (((1, 2), "12", 0), ((3, 4), "34", 0), ((1, 2), "13", 1), ((5,), "5", 1), ((), "", 1)):
+            run.write_text("".join(json.dumps({"step": step, "state_hash": text}) + "\n"
+                                   for step, text in zip(steps, hashes)))
+            self.assertEqual(subprocess.run(check, capture_output=True).returncode, expected, hashes)
+
+    def test_the_command_line_holds_the_benchmarks_rate(self):
+        bench, metrics, output = (self.root / name for name in ("bench.out", "metrics.jsonl", "output.txt"))
+        bench.write_text(json.dumps({"tokens_per_s": 478800.0}) + "\n")
+        check = [sys.executable, OPTIONS.source / "tests/bench/gate/check.py", "train", bench, metrics, output]
+        for steady, shown, expected in ((478e3, "478.8k", 0), (478e3, "240.1k", 1), (240e3, "478.8k", 1),
+                                        (470e3, "0.47M", 0), (460e3, "478.8k", 1)):
+            rates = [9e3, *[steady] * 5]
+            metrics.write_text("".join(json.dumps({"step": i, "tokens_per_s": rate}) + "\n" for i, rate in enumerate(rates)))
+            output.write_text(f"loading\nstep 1/6  loss 9  lr 1  9000 tokens/s  ETA 3s\n"
+                              f"step 6/6  loss 9  lr 1  {shown} tokens/s  ETA 0s\ndone at step 6 of 6\n")
+            self.assertEqual(subprocess.run(check, capture_output=True).returncode, expected, (steady, shown))
 
     def test_kernel_share(self):
         trace = self.root / "trace.sqlite"

@@ -1,5 +1,16 @@
 # GPT-2 beside PyTorch, one after the other, so that both see the card in the same state. What matters most comes first.
 
+# `trireme train` on the benchmark's model: its metrics and its progress line hold the benchmark's rate.
+train() {
+  local tiny=()
+  [ "$device" = cuda ] || tiny=(--set train.global_batch=2 --set train.micro_batch=2 --set model.seq_len=32 --set
+    'model.size=""' --set model.layers=2 --set model.hidden=64 --set model.heads=2 --set model.vocab=100)
+  "$bundle/run" trireme train "$bundle/tests/bench/gpt2_124m.toml" --out "$work/train" --set parallel.cuda_graph=true \
+    --set "parallel.device=\"$device\"" --set log.every=10 "${tiny[@]}" >"$logs/train_progress.txt" &&
+    cat "$logs/train_progress.txt" >&2 &&
+    check train --device "$device" "$logs/trireme_124m_bf16.out" "$work/train/metrics.jsonl" "$logs/train_progress.txt"
+}
+
 # compare SIZE PRECISION
 compare() {
   stage "trireme_$1_$2" 45 gpt "$1" "$2" --cuda-graph --steps "$steps" --warmup "$warmup"
@@ -39,6 +50,7 @@ tuned() {
 
 for precision in bf16 fp32 tf32 fp16; do compare 124m $precision; done
 tuned bf16
+stage train_124m_bf16 60 train
 
 share=kernel_share
 if [ ! -e "$bundle/bin/libkernel_trace.so" ] || "$bundle/run" ldd "$bundle/bin/libkernel_trace.so" | grep -q 'not found'

@@ -6,13 +6,21 @@
     check.py tuned RUN.json TUNED.json      the gain of measured choices among products; the memory that was predicted
     check.py beside [OPTIONS] OURS.json [PYTORCH.json]
                                             as fast as PyTorch, where that ran; the memory that was predicted
+    check.py layout ONE_RANK.jsonl RUN.jsonl
+                                            the hash of the state after every step that both metrics files have
+    check.py train BENCH.json METRICS.jsonl OUTPUT.txt
+                                            the rate of `trireme train`, in its metrics and its last progress line, and
+                                            the benchmark's, within 2 %
 
-A file's last line is what counts: warnings may come before it.
+
+Of a .json file the last line counts: warnings may come before it.
 """
 
 import argparse
 import json
 import pathlib
+import re
+import statistics
 import sys
 
 # fp32 on two devices: what the parity of models with PyTorch is held to, for losses; norms sum more.
@@ -22,6 +30,9 @@ SPEED_BAR = 1.0
 # Products per second on paper, dense, from NVIDIA's data sheets (H100 and H200: SXM).
 HOPPER = {"fp32": 66.9e12, "tf32": 494.7e12, "fp16": 989.4e12, "bf16": 989.4e12}
 PEAK_FLOPS = {"NVIDIA H200": HOPPER, "NVIDIA H100 80GB HBM3": HOPPER}
+# Between rates of the same steps, measured by two programs.
+RATE_TOLERANCE = 0.02
+RATE_UNITS = {"": 1, "k": 1e3, "M": 1e6}
 MFU_FORMULA = "tokens/s x (6 N + 6 L T C) / data sheet; N without the position table, causal attention counted by half"
 
 
@@ -77,14 +88,51 @@ def beside(args, ours, theirs=None):
     return report, report["as_predicted"] and report["holds"]
 
 
+def read_lines(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def layout(one_rank, run):
+    def hashes(path):
+        return {line["step"]: line["state_hash"] for line in read_lines(path) if "state_hash" in line}
+
+    expected, actual = hashes(one_rank), hashes(run)
+    differing = [step for step in actual if actual[step] != expected.get(step)]
+    return {"steps": max(actual, default=0), "differing": differing}, bool(actual) and not differing
+
+
+def progress_rate(text):
+    """Tokens or images/s of the last progress line."""
+    rate, unit = re.findall(r"^step .* ([0-9.]+)([kM]?) (?:tokens|images|samples)/s", text, re.MULTILINE)[-1]
+    return float(rate) * RATE_UNITS[unit]
+
+
+def train(args, bench, metrics, output):
+    """Median rates, without the first half of the steps. Speeds of a dry run mean nothing and are not judged."""
+    bench = json.loads(bench.read_text().strip().splitlines()[-1])
+    lines = read_lines(metrics)
+    report = {"bench": bench["tokens_per_s"], "progress_line": progress_rate(output.read_text()),
+              "metrics": statistics.median(line["tokens_per_s"] for line in lines[len(lines) // 2:])}
+    report["differences"] = {key: report[key] / report["bench"] - 1 for key in ("metrics", "progress_line")}
+    if args.device == "cpu":
+        return report, True
+    report.update(bar=RATE_TOLERANCE, holds=all(abs(x) <= RATE_TOLERANCE for x in report["differences"].values()))
+    return report, report["holds"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("parity", "same_bits", "tuned", "beside"))
+    parser.add_argument("what", choices=("parity", "same_bits", "tuned", "beside", "layout", "train"))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--card", default="")
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     args = parser.parse_args()
+    by_path = {"layout": layout, "train": lambda *paths: train(args, *paths)}
+    if args.what in by_path:
+        report, passed = by_path[args.what](*args.files)
+        print(json.dumps(report))
+        return 0 if passed else 1
     runs = [json.loads(path.read_text().strip().splitlines()[-1]) for path in args.files]
     report, passed = {"parity": parity, "same_bits": same_bits, "tuned": tuned,
                       "beside": lambda *runs: beside(args, *runs)}[args.what](*runs)

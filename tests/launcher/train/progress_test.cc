@@ -41,6 +41,26 @@ TEST(Progress, PlainLinesEveryFewSteps) {
             "step 25/25  loss 2.3457  lr 0.001  12.3k tokens/s  ETA 0s\n");
 }
 
+// A first step that takes ten times as long changes neither the rate nor the estimate of the time left.
+TEST(Progress, TheRateIsThatOfTheStepsSinceTheLastLine) {
+  Progress progress({.num_steps = 20, .log_every = 10}, kStart);
+  const std::string out = progress_output([&] {
+    auto now = kStart;
+    for (std::int64_t step = 1; step <= 20; ++step) {
+      StepMetrics metrics = at_step(step);
+      metrics.step_ms = step == 1 ? 10000 : step <= 10 ? 1000 : step == 20 ? 4000 : 500;
+      metrics.throughput = 1e6 / metrics.step_ms;
+      now += milliseconds(static_cast<std::int64_t>(metrics.step_ms));
+      progress.step(metrics, now);
+    }
+  });
+  // Steps 11 to 20: 10 * 1000 targets in 8.5 s.
+  EXPECT_EQ(out,
+            "step 1/20  loss 2.3457  lr 0.001  100 tokens/s  ETA 3m 10s\n"
+            "step 10/20  loss 2.3457  lr 0.001  1000 tokens/s  ETA 10s\n"
+            "step 20/20  loss 2.3457  lr 0.001  1176 tokens/s  ETA 0s\n");
+}
+
 TEST(Progress, PhasesAndTheSlowestRankAtWill) {
   StepMetrics metrics = at_step(1);
   metrics.step_ms = 200;
@@ -69,8 +89,11 @@ TEST(Progress, ATenthOfTheNoiseWithoutASampleIsADash) {
 
 TEST(Progress, ResumedRunsCountTheirOwnSteps) {
   Progress progress({.first_step = 101, .num_steps = 200, .log_every = 1}, kStart);
-  EXPECT_THAT(progress_output([&] { progress.step(at_step(110), kStart + seconds(20)); }),
-              HasSubstr("ETA 3m 00s"));
+  EXPECT_THAT(progress_output([&] {
+                progress.step(at_step(101), kStart + seconds(7));
+                progress.step(at_step(111), kStart + seconds(27));
+              }),
+              HasSubstr("ETA 2m 58s"));
 }
 
 TEST(Progress, TerminalLineIsRefreshed) {
