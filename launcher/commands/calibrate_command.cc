@@ -12,6 +12,7 @@
 #include "launcher/cluster/cluster_file.h"
 #include "launcher/cluster/runs_file.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/number_range.h"
 #include "launcher/commands/output_file.h"
 #include "launcher/host/standard_output.h"
 #include "launcher/report/prediction_error.h"
@@ -108,7 +109,7 @@ void add_calibrate_command(CLI::App& app, Command& chosen) {
   command->add_option("--folds", arguments->folds, "Number of folds of the cross-validation (default: 10)");
   command
       ->add_option("--seed", arguments->seed, "Seed of the shuffle before the cross-validation (default: 1)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command->add_flag("--skip-bad", arguments->skip_bad, "Skip invalid rows, with a warning for each");
   command->callback([arguments, &chosen] {
     chosen = [arguments](const LaunchEnvironment&) { return run_calibrate(*arguments); };

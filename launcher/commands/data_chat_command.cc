@@ -10,6 +10,7 @@
 
 #include "launcher/commands/chat_renderer.h"
 #include "launcher/commands/commands.h"
+#include "launcher/commands/number_range.h"
 #include "launcher/host/standard_output.h"
 #include "runtime/base/error.h"
 #include "runtime/base/log.h"
@@ -116,7 +117,7 @@ void add_data_chat_command(CLI::App& data, Command& chosen) {
   command
       ->add_option("--show", arguments->show,
                    "Print the first N conversations, with targets in colour, or as {+target+} in a file")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command->add_option("--eval-fraction", arguments->eval_fraction,
                       "Fraction of the conversations, spread evenly, for evaluation (default: 0.1)");
   command->callback([arguments, &chosen] {

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
-#include <numbers>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,7 +15,6 @@
 #include "launcher/commands/output_file.h"
 #include "launcher/data/data_check.h"
 #include "launcher/data/image_data.h"
-#include "launcher/data/token_data.h"
 #include "launcher/families/model_family.h"
 #include "launcher/host/agreement.h"
 #include "launcher/host/arithmetic.h"
@@ -27,15 +24,14 @@
 #include "launcher/job/build.h"
 #include "launcher/keys/left_out.h"
 #include "launcher/render/json_text.h"
-#include "launcher/report/class_report.h"
-#include "launcher/report/detection_report.h"
+#include "launcher/report/evaluation_report.h"
 #include "launcher/report/predictions_file.h"
 #include "launcher/train/evaluation.h"
-#include "launcher/train/progress.h"
 #include "launcher/train/rank_session.h"
 #include "launcher/train/trained_model.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/log.h"
+#include "runtime/diffusion/latent_dataset.h"
 
 namespace trireme {
 namespace {
@@ -71,6 +67,9 @@ JobConfig eval_config(const TrainedModel& model, const EvalArguments& arguments)
   }
   TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == DataKind::kSynthetic,
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
+  // Folders of diffusers do not say how many vectors a condition has.
+  if (!model.checkpoint && config.model.condition_width > 0 && config.data.kind == DataKind::kLatents)
+    config.model.seq_len = condition_vectors(config.data.eval);
   return config;
 }
 
@@ -90,62 +89,6 @@ EngineOptions eval_engine_options(const JobConfig& config, const EvalArguments& 
 /// Also the next tokens of texts.
 bool counts_top_k(const ModelSection& model) {
   return !family_of(model).makes_pictures && !family_of(model).detects;
-}
-
-/// The loss of a token in other units. Bits per byte do not depend on the tokenizer.
-struct TextFigures {
-  double perplexity;
-  std::optional<double> bits_per_byte;  // if the data records the byte count of its tokens
-  bool of_marked_targets = false;       // conversations: other tokens do not count
-};
-
-std::optional<TextFigures> text_figures(const JobConfig& config, const EvalMetrics& metrics) {
-  if (!family_of(config.model).writes_text) return std::nullopt;
-  TextFigures figures{.perplexity = std::exp(metrics.loss),
-                      .bits_per_byte = std::nullopt,
-                      .of_marked_targets = config.data.kind == DataKind::kChat};
-  const auto prepared =
-      config.data.kind == DataKind::kTokens ? find_prepared_data(config.data.eval) : std::nullopt;
-  if (prepared && prepared->info.source_bytes > 0) {
-    const auto tokens = static_cast<double>(prepared->info.train_tokens + prepared->info.eval_tokens);
-    figures.bits_per_byte =
-        metrics.loss * std::numbers::log2e * tokens / static_cast<double>(prepared->info.source_bytes);
-  }
-  return figures;
-}
-
-std::string describe(const TextFigures& figures) {
-  std::string text = fmt::format("  perplexity {:.3f}", figures.perplexity);
-  if (figures.of_marked_targets) text += " of the marked targets alone";
-  if (figures.bits_per_byte) text += fmt::format("  {:.4f} bits per byte", *figures.bits_per_byte);
-  return text;
-}
-
-void print(const EvalMetrics& metrics, const std::optional<TextFigures>& text,
-           const std::optional<ClassReport>& classes, const std::vector<std::string>& class_names,
-           std::int64_t num_left_out, const TrainedModel& model, const EvalArguments& arguments) {
-  if (!arguments.json) {
-    if (metrics.detection) print_text(to_text(*metrics.detection, class_names));
-    if (classes) print_text(to_text(*classes));
-    print_line(fmt::format("{}: {}{} over {} samples", model.folder.string(), describe_eval(metrics),
-                           text ? describe(*text) : "", metrics.num_samples));
-    return;
-  }
-  nlohmann::ordered_json json = {{"checkpoint", model.folder.string()},
-                                 {"step", model.step},
-                                 {"samples", metrics.num_samples},
-                                 {"left_out_samples", num_left_out},
-                                 {"loss", metrics.loss}};
-  if (metrics.of_averages) json["weights"] = "ema";
-  if (metrics.top1) json["top1"] = *metrics.top1;
-  if (metrics.top5) json["top5"] = *metrics.top5;
-  if (!metrics.noise_bands.empty()) json["noise_bands"] = metrics.noise_bands;
-  if (metrics.detection) json.update(to_json(*metrics.detection, class_names));
-  if (text) json["perplexity"] = text->perplexity;
-  if (text && text->of_marked_targets) json["targets"] = "marked";
-  if (text && text->bits_per_byte) json["bits_per_byte"] = *text->bits_per_byte;
-  if (classes) json.update(to_json(*classes));
-  print_line(json_text(json));
 }
 
 /// With empty `data`, compares only what follows from the job and its paths: the tokenizer.
@@ -180,85 +123,114 @@ void check_files(const JobConfig& config, const EvalArguments& arguments) {
   }
 }
 
+/// What is evaluated, and on which data.
+struct Evaluated {
+  TrainedModel model;
+  JobConfig config;
+  JobData data;
+  std::vector<std::string> class_names;
+  std::shared_ptr<const BlockList> blocks;
+  int workers = 1;  // reader threads
+};
+
+Evaluated open_evaluated(const EvalArguments& arguments, const LaunchEnvironment& launch) {
+  check_threads(arguments.threads, count_cores(), "--threads");
+  Evaluated opened;
+  opened.model = open_trained_model(arguments.checkpoint, arguments.ema);
+  const TrainedModel& model = opened.model;
+  opened.config = eval_config(model, arguments);
+  check_files(opened.config, arguments);
+  // First, because another tokenizer may have ids beyond the vocabulary.
+  compare_data(Meeting::kEval, model.data, met_by(opened.config, {}, model, arguments));
+  opened.data = open_eval_data(opened.config, /*read_whole=*/launch.local_rank == 0);
+  check_data(model.data, opened.config, opened.data, model, arguments);  // class names before their number
+  check_classes(opened.config, opened.data);
+  opened.class_names = model.data.class_names;
+  if (opened.class_names.empty())
+    opened.class_names = classes_of_evaluation(opened.config, opened.data).names;
+  opened.blocks = build_blocks(opened.config.model);
+  return opened;
+}
+
+void check_finite(const EvalMetrics& metrics, const Evaluated& opened) {
+  if (std::isfinite(metrics.loss)) return;  // on every rank
+  throw AgreedError(ErrorCode::kRuntime,
+                    fmt::format("{}: the loss is {}: the model has values that are not finite, or "
+                                "overflows in precision.mode = \"{}\"",
+                                opened.model.folder.string(),
+                                std::isnan(metrics.loss) ? "NaN" : "infinite",  // without NaN's sign
+                                to_word(opened.config.precision.mode)));
+}
+
+/// Collective. Evaluates, and writes the files of the arguments.
+EvaluationReport evaluate_model(Engine& engine, const Evaluated& opened, const EvalArguments& arguments,
+                                Communicator& comm) {
+  const JobConfig& config = opened.config;
+  const JobData& data = opened.data;
+  const bool has_classes = counts_classes(config.model);
+  ClassPredictions predictions;
+  std::optional<DetectionResults> detections;
+  if (data.eval_set) detections.emplace(data.eval_set, data.eval->num_samples());
+  EvaluationReport report;
+  report.metrics = evaluate(engine, {.dataset = data.eval,
+                                     .num_samples = data.eval->num_samples(),
+                                     .workers = opened.workers,
+                                     .counts_top_k = counts_top_k(config.model),
+                                     .by_noise_band = family_of(config.model).makes_pictures,
+                                     .predictions = has_classes ? &predictions : nullptr,
+                                     .detections = detections ? &*detections : nullptr});
+  report.metrics.of_averages = arguments.ema;
+  check_finite(report.metrics, opened);
+  LeftOut left_out;
+  left_out.gather(comm, {data.eval.get()});
+  std::vector<ClassPrediction> all;
+  if (has_classes) all = predictions.gather(comm);
+  run_stage(comm, [&] {
+    if (comm.rank() != 0) return;
+    report.model = opened.model.folder.string();
+    report.step = opened.model.step;
+    report.num_left_out = data.eval->num_samples() - report.metrics.num_samples;
+    report.text = text_figures(config, report.metrics);
+    report.class_names = opened.class_names;
+    if (has_classes)
+      report.classes = ClassReport{ConfusionMatrix(all, config.model.classes), opened.class_names};
+    if (!arguments.predictions.empty()) {
+      write_text_file(arguments.predictions, has_classes ? predictions_text(all, *report.classes, data)
+                                                         : json_text(detections->to_json()) + "\n");
+    }
+    if (!arguments.confusion.empty()) write_text_file(arguments.confusion, to_svg(*report.classes));
+  });
+  return report;
+}
+
+void print(const EvaluationReport& report, const EvalArguments& arguments) {
+  if (arguments.json) return print_line(json_text(to_json(report)));
+  print_text(tables_text(report));
+  print_line(summary_line(report));
+}
+
 ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launch) {
   return run_as_rank(
       launch, {.run = [&](RankSession& session) {
         const auto& comm = session.comm();
-        TrainedModel model;
-        JobConfig config;
-        JobData data;
-        std::vector<std::string> class_names;
-        std::shared_ptr<const BlockList> blocks;
+        Evaluated opened;
         {
           const Watchdog::Scope scope = session.inside("the opening of the checkpoint and its data");
-          run_stage(*comm, [&] {
-            check_threads(arguments.threads, count_cores(), "--threads");
-            model = open_trained_model(arguments.checkpoint, arguments.ema);
-            config = eval_config(model, arguments);
-            check_files(config, arguments);
-            // First, because another tokenizer may have ids beyond the vocabulary.
-            compare_data(Meeting::kEval, model.data, met_by(config, {}, model, arguments));
-            data = open_eval_data(config, /*read_whole=*/launch.local_rank == 0);
-            check_data(model.data, config, data, model, arguments);  // class names before their number
-            check_classes(config, data);
-            class_names = model.data.class_names;
-            if (class_names.empty()) class_names = classes_of_evaluation(config, data).names;
-            blocks = build_blocks(config.model);
-          });
+          run_stage(*comm, [&] { opened = open_evaluated(arguments, launch); });
         }
+        const JobConfig& config = opened.config;
         session.set_limit(config.parallel.timeout_s.seconds);
         const Watchdog::Scope scope = session.inside("the evaluation");
-        const RankDevice rank =
-            choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s.seconds);
+        const RankDevice rank = choose_device(config.parallel, launch, comm);
         check_same_arithmetic(*comm, arithmetic_of(rank.device));
         const EngineOptions options =
-            eval_engine_options(config, arguments, rank.device, launch, comm->size(), *blocks);
+            eval_engine_options(config, arguments, rank.device, launch, comm->size(), *opened.blocks);
+        opened.workers = num_data_workers(config, options.threads);
         std::unique_ptr<Engine> engine;
-        run_stage(*comm, [&] { engine = std::make_unique<Engine>(blocks, rank.comm, options); });
-        run_stage(*comm, [&] { model.load(*engine, arguments.ema); });
-        ClassPredictions predictions;
-        std::optional<DetectionResults> detections;
-        if (data.eval_set) detections.emplace(data.eval_set, data.eval->num_samples());
-        const bool has_classes = counts_classes(config.model);
-        EvalMetrics metrics = evaluate(*engine, {.dataset = data.eval,
-                                                 .num_samples = data.eval->num_samples(),
-                                                 .workers = num_data_workers(config, options.threads),
-                                                 .counts_top_k = counts_top_k(config.model),
-                                                 .by_noise_band = family_of(config.model).makes_pictures,
-                                                 .predictions = has_classes ? &predictions : nullptr,
-                                                 .detections = detections ? &*detections : nullptr});
-        metrics.of_averages = arguments.ema;
-        if (!std::isfinite(metrics.loss)) {  // on every rank
-          throw AgreedError(ErrorCode::kRuntime,
-                            fmt::format("{}: the loss is {}: the model has values that are not finite, or "
-                                        "overflows in precision.mode = \"{}\"",
-                                        model.folder.string(),
-                                        std::isnan(metrics.loss) ? "NaN" : "infinite",  // without NaN's sign
-                                        to_word(config.precision.mode)));
-        }
-        LeftOut left_out;
-        left_out.gather(*comm, {data.eval.get()});
-        std::optional<ClassReport> classes;
-        if (has_classes) {
-          const std::vector<ClassPrediction> all = predictions.gather(*comm);
-          classes = ClassReport{ConfusionMatrix(all, config.model.classes), class_names};
-          run_stage(*comm, [&] {
-            if (comm->rank() != 0) return;
-            if (!arguments.predictions.empty())
-              write_text_file(arguments.predictions, predictions_text(all, *classes, data));
-            if (!arguments.confusion.empty()) write_text_file(arguments.confusion, to_svg(*classes));
-          });
-        }
-        if (detections && !arguments.predictions.empty()) {
-          run_stage(*comm, [&] {
-            if (comm->rank() == 0)
-              write_text_file(arguments.predictions, json_text(detections->to_json()) + "\n");
-          });
-        }
-        if (comm->rank() == 0) {
-          print(metrics, text_figures(config, metrics), classes, class_names,
-                data.eval->num_samples() - metrics.num_samples, model, arguments);
-        }
+        run_stage(*comm, [&] { engine = std::make_unique<Engine>(opened.blocks, rank.comm, options); });
+        run_stage(*comm, [&] { opened.model.load(*engine, arguments.ema); });
+        const EvaluationReport report = evaluate_model(*engine, opened, arguments, *comm);
+        if (comm->rank() == 0) print(report, arguments);
         return ExitCode::kDone;
       }});
 }

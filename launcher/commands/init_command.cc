@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,20 +49,36 @@ const JobTemplate& template_of(const std::string& name) {
                        [&](const JobTemplate& job) { return job.name == name; });
 }
 
+constexpr const char* kTrainFolders[] = {"train", "train2017"};
+constexpr const char* kEvalFolders[] = {"eval", "val", "valid", "test", "val2017"};
+
 /// The folder of `names` that exists in `parent`; empty if none does.
-std::string child_of(const fs::path& parent, std::initializer_list<const char*> names) {
+std::string child_of(const fs::path& parent, std::span<const char* const> names) {
   for (const char* name : names) {
     if (fs::is_directory(parent / name)) return (parent / name).string();
   }
   return {};
 }
 
-/// With a pretrained classifier, a head of its own for classes that the classifier does not know by name.
-void take_classes(const JobTemplate& job, std::int64_t classes, TemplateValues& values) {
-  if (job.data == TemplateData::kPictures) {
-    if (classes > 1 && values.pretrained.empty()) values.classes = classes + 1;
+/// A network that denoises has a class more than the data, which stands for "no class". A pretrained one may
+/// lack it, and so guidance.
+void take_picture_classes(std::int64_t classes, TemplateValues& values) {
+  if (values.pretrained.empty()) {
+    values.class_dropout = classes > 1;
+    if (values.class_dropout) values.classes = classes + 1;
     return;
   }
+  const std::int64_t known = model_of_hf_folder(values.pretrained).classes;
+  values.class_dropout = known == classes + 1;
+  TRIREME_CHECK(known == 0 || known == classes || values.class_dropout,
+                "--data: {} has {} class folders, and the network in {} has {} classes: it continues with {} "
+                "class folders, or {} and a class that stands for none",
+                values.train, classes, values.pretrained, known, known, known - 1);
+}
+
+/// With a pretrained classifier, a head of its own for classes that the classifier does not know by name.
+void take_classes(const JobTemplate& job, std::int64_t classes, TemplateValues& values) {
+  if (job.data == TemplateData::kPictures) return take_picture_classes(classes, values);
   TRIREME_CHECK(classes > 1,
                 "--data: {} has one class folder, and a classifier needs two: pictures are read from "
                 "FOLDER/CLASS/PICTURE",
@@ -75,14 +92,38 @@ void take_classes(const JobTemplate& job, std::int64_t classes, TemplateValues& 
 }
 
 void take_images(const JobTemplate& job, const fs::path& folder, TemplateValues& values) {
-  const std::string train = child_of(folder, {"train"});
+  const std::string train = child_of(folder, kTrainFolders);
   values.train = train.empty() ? folder.string() : train;
-  values.eval = train.empty() ? "" : child_of(folder, {"eval", "val", "test"});
+  values.eval = train.empty() ? "" : child_of(folder, kEvalFolders);
   const std::int64_t classes = count_class_folders(values.train);
   TRIREME_CHECK(classes != 0,
                 "--data {}: {} has no class folders: pictures are read from FOLDER/CLASS/PICTURE",
                 folder.string(), values.train);
   take_classes(job, classes, values);
+}
+
+/// COCO's annotations of `pictures`, a folder in `parent`; empty if there are none.
+std::string annotations_of(const fs::path& parent, const std::string& pictures) {
+  const std::string split = fs::path(pictures).filename().string();
+  const std::string name = fmt::format("instances_{}.json", split);
+  for (const fs::path& file :
+       {parent / name, parent / "annotations" / name, fs::path(pictures) / "_annotations.coco.json"}) {
+    if (fs::exists(file)) return file.string();
+  }
+  return {};
+}
+
+void take_boxes(const fs::path& folder, TemplateValues& values) {
+  const std::string train = child_of(folder, kTrainFolders);
+  values.train = train.empty() ? folder.string() : train;
+  values.train_annotations = annotations_of(folder, values.train);
+  values.eval = train.empty() ? "" : child_of(folder, kEvalFolders);
+  if (!values.eval.empty()) values.eval_annotations = annotations_of(folder, values.eval);
+  TRIREME_CHECK(
+      !values.train_annotations.empty() || fs::exists(fs::path(values.train) / "classes.txt"),
+      "--data {}: no annotations were found: give a folder with the pictures in train and COCO's "
+      "annotations/instances_train.json, or with a text of boxes beside each picture and classes.txt",
+      folder.string());
 }
 
 void check_exists(const std::string& data) {
@@ -94,11 +135,15 @@ void take_data(const JobTemplate& job, const InitArguments& arguments, TemplateV
   values.train = arguments.data.empty() ? "data" : arguments.data;
   values.eval = values.train;
   if (job.data != TemplateData::kText) {
-    TRIREME_CHECK(!arguments.data.empty(),
-                  "`trireme init {}` needs --data: a folder with one folder of pictures for each class",
-                  job.name);
+    TRIREME_CHECK(!arguments.data.empty(), "`trireme init {}` needs --data: a folder {}", job.name,
+                  job.data == TemplateData::kBoxes ? "of pictures with annotations"
+                                                   : "with one folder of pictures for each class");
     check_exists(arguments.data);
-    take_images(job, arguments.data, values);
+    if (job.data == TemplateData::kBoxes) {
+      take_boxes(arguments.data, values);
+    } else {
+      take_images(job, arguments.data, values);
+    }
   } else if (!arguments.data.empty()) {
     check_exists(arguments.data);
     if (!fs::exists(fs::path(arguments.data) / DatasetInfo::kFileName)) {
@@ -183,7 +228,7 @@ ExitCode run_init(const InitArguments& arguments, const LaunchEnvironment& launc
   check_is_new("--out", arguments.out, arguments.force);
   check_can_be_written("--out", arguments.out);
   const JobTemplate& job = template_of(arguments.name);
-  const Device device = choose_device({}, launch, LocalWorld(1).communicator(0)).device;
+  const Device device = choose_device(std::nullopt, launch, LocalWorld(1).communicator(0)).device;
   TemplateValues values{.sixteen_bits = device.type != DeviceType::kCpu};
   take_pretrained(job, arguments, values);
   take_data(job, arguments, values);
@@ -216,7 +261,7 @@ void add_init_command(CLI::App& app, Command& chosen) {
   command->add_option("--data", arguments->data,
                       "Folder that `trireme data text` or `trireme data chat` wrote; or, for pictures, a "
                       "folder with one folder for each class, or with train and test folders of such "
-                      "folders");
+                      "folders; or, for detection, a folder with train and val, and COCO's annotations");
   command->add_option("--from", arguments->from,
                       "hf:DIR, a pretrained model in a folder of Hugging Face's transformers or diffusers");
   command->add_option("--out", arguments->out, "File to write (default: job.toml)");

@@ -1,4 +1,4 @@
-// Number ranges for command line options.
+// Number ranges for command line options, with short messages.
 #pragma once
 
 #include <fmt/core.h>
@@ -17,6 +17,15 @@ inline CLI::Validator finite_range(double least, double most) {
         return is_good ? std::string() : fmt::format("{} must be a number {}", text, range);
       },
       range);
+}
+
+/// A whole number from 0, which the option's type bounds. CLI::NonNegativeNumber prints the largest double.
+inline CLI::Validator not_negative() {
+  return CLI::Validator(
+      [](std::string& text) {
+        return text.starts_with('-') ? fmt::format("{} must not be negative", text) : std::string();
+      },
+      "from 0");
 }
 
 }  // namespace trireme

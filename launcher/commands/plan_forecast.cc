@@ -154,7 +154,7 @@ CLI::Option* add_forecast_options(CLI::App& command, ForecastArguments& argument
       ->needs(cost);
   command
       .add_option("--seed", arguments.seed, "With --cost: seed of the simulated interruptions (default: 1)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative())
       ->needs(cost);
   command.add_option("--plot", arguments.plot, "With --scale and --cost: draw the result as FILE.svg");
   return scale;

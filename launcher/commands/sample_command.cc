@@ -32,6 +32,7 @@
 #include "parallel/comm/local.h"
 #include "runtime/base/regular_file.h"
 #include "runtime/data/tokenizer.h"
+#include "runtime/diffusion/latent_dataset.h"
 
 namespace trireme {
 namespace {
@@ -181,7 +182,7 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme sample` runs alone: leave out mpirun");
   check_threads(arguments.threads, count_cores(), "--threads");
   const TrainedModel trained = open_trained_model(arguments.checkpoint, arguments.ema);
-  const JobConfig job = resolve(trained.config);
+  JobConfig job = resolve(trained.config);
   const ModelSection& model = job.model;
   if (family_of(model).makes_pictures) {
     PictureArguments pictures = arguments.pictures;
@@ -189,6 +190,9 @@ ExitCode run_sample(const SampleArguments& arguments, const LaunchEnvironment& l
         file_within(arguments.checkpoint, "metrics.jsonl")) {
       pictures.grid = (std::filesystem::path(arguments.checkpoint) / kGridPicture).string();
     }
+    // Folders of diffusers do not say how many vectors a condition has.
+    if (!trained.checkpoint && model.condition_width > 0 && !pictures.condition.empty())
+      job.model.seq_len = condition_vectors(pictures.condition);
     check_picture_arguments(pictures, job);
     Engine engine(build_blocks(model), LocalWorld(1).communicator(0),
                   inference_options(job, arguments.threads));
@@ -253,7 +257,7 @@ void add_picture_options(CLI::App& command, PictureArguments& pictures) {
       ->check(finite_range(0.0, 100.0));
   command
       .add_option("--class", pictures.picture_class, "Class of all pictures (default: each class in turn)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command
       .add_option("--condition", pictures.condition,
                   "Safetensors file with `condition` [N, L, D]; pictures take its rows in turn")
@@ -295,13 +299,13 @@ void add_sample_command(CLI::App& app, Command& chosen) {
   command->add_option("--tokens", sampling.num_tokens, "Tokens to generate (default: 100)")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31));
   command->add_option("--seed", sampling.seed, "Seed; equal seeds give equal texts or pictures (default: 0)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command
       ->add_option("--temperature", sampling.temperature,
                    "Sampling temperature; 0 always takes the most likely token (default: 0.8)")
       ->check(finite_range(0.0, 100.0));
   command->add_option("--top-k", sampling.top_k, "Sample from the K most likely tokens (default: 0, all)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command
       ->add_option("--top-p", sampling.top_p,
                    "Of these, sample from the fewest tokens with this total probability (default: 1, all)")

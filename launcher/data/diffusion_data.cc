@@ -65,10 +65,20 @@ std::shared_ptr<const Dataset> synthetic_noise(const JobConfig& config, std::int
   return with_noise(config, std::make_shared<SyntheticLatents>(options), num_evaluated);
 }
 
+/// The weights of the network do not depend on the number of vectors.
+void check_condition_vectors(const JobConfig& config, const std::string& path) {
+  const std::int64_t needed = config.model.seq_len;
+  const std::int64_t found = config.model.condition_width > 0 ? condition_vectors(path) : 0;
+  TRIREME_CHECK(found == 0 || found == needed,
+                "{}: `condition` has {} vectors for a sample, the model reads {}: set model.seq_len = {}",
+                path, found, needed, found);
+}
+
 std::shared_ptr<const Dataset> open_latents(const JobConfig& config, const char* key, const std::string& path,
                                             std::int64_t num_evaluated, bool read_whole,
                                             std::optional<DataFingerprint>& fingerprint) {
   try {
+    check_condition_vectors(config, path);
     const auto latents =
         std::make_shared<LatentDataset>(path,
                                         LatentDataset::Shapes{.latent = picture_shape(config),

@@ -127,21 +127,20 @@ void check_classes(const JobConfig& config, const JobData& data) {
                          ? "Both must have the same classes: correct one of the annotations"
                          : "Both must have the same class folders: add, rename or remove some");
   if (config.model.classes == 0) return;  // a network that denoises reads no labels
+  // With class dropout the last class of the model stands for "no class".
+  const std::int64_t num_other = config.diffusion.class_dropout > 0 ? 1 : 0;
   const auto classes_for = [&](const ImageSource& images) {
-    // With class dropout the last class of the model stands for "no class".
-    if (config.diffusion.class_dropout > 0) return config.model.classes - 1;
+    if (num_other > 0) return config.model.classes - num_other;
     const auto named = static_cast<std::int64_t>(images.class_names().size());
     return may_lack_classes(config) && named > 0 ? std::min(named, config.model.classes)
                                                  : config.model.classes;
   };
-  if (data.train_images) {
-    with_key("data.train",
-             [&] { check_labels(*data.train_images, classes_for(*data.train_images), "model.classes"); });
-  }
-  if (data.eval_images) {
-    with_key("data.eval",
-             [&] { check_labels(*data.eval_images, classes_for(*data.eval_images), "model.classes"); });
-  }
+  const auto check = [&](const char* key, const std::shared_ptr<const ImageSource>& images) {
+    if (images == nullptr) return;
+    with_key(key, [&] { check_labels(*images, classes_for(*images), "model.classes", num_other); });
+  };
+  check("data.train", data.train_images);
+  check("data.eval", data.eval_images);
 }
 
 const DataModule kImageData{

@@ -37,6 +37,10 @@ constexpr std::string_view kPictureShape = R"(name = "unet"
 size = "cifar-tiny"       # 0.45 M parameters; "cifar-small" draws better, but trains longer
 )";
 
+constexpr std::string_view kDetectorShape = R"(name = "yolox"
+size = "nano"             # 0.9 M parameters; "tiny" and "s" find more, but train longer
+)";
+
 constexpr std::string_view kGpt[] = {"gpt"}, kLlama[] = {"llama"}, kBert[] = {"bert"}, kVit[] = {"vit"},
                            kUnet[] = {"unet"}, kAdaptable[] = {"gpt", "llama", "bert"};
 
@@ -65,6 +69,13 @@ constexpr JobTemplate kTemplates[] = {
      .pretrained = kUnet,
      .data = TemplateData::kPictures,
      .lr = 1e-3},
+    {.name = "detection",
+     .purpose = "train a YOLOX that finds objects, on pictures with boxes",
+     .shape = kDetectorShape,
+     .pretrained = {},
+     .data = TemplateData::kBoxes,
+     .uses_momentum = true,
+     .lr = 0.02},
 };
 
 /// "key = value", with a comment in the column of all comments.
@@ -105,9 +116,21 @@ std::string picture_keys(const JobTemplate& job, const TemplateValues& values) {
   return text + commented("flip", true, "mirror half of the pictures");
 }
 
+std::string box_keys(const TemplateValues& values) {
+  std::string text = "kind = \"detection\"\n" + commented("train", values.train, "pictures");
+  if (!values.train_annotations.empty())
+    text += commented("train_annotations", values.train_annotations, "COCO's file of objects");
+  text += commented("image_size", std::int64_t{320}, "a multiple of 32; small objects need more");
+  text += commented("mosaic", 0.5, "share of samples that join four pictures");
+  text += commented("mosaic_off_steps", std::int64_t{200}, "last steps, without mosaics");
+  return text + "scale = [0.5, 1.5]\nshift = 0.1\n" + commented("flip", true, "mirror half of the pictures");
+}
+
 std::string data_section(const JobTemplate& job, const TemplateValues& values) {
   std::string text = "\n[data]\n";
-  if (job.data != TemplateData::kText) {
+  if (job.data == TemplateData::kBoxes) {
+    text += box_keys(values);
+  } else if (job.data != TemplateData::kText) {
     text += picture_keys(job, values);
   } else if (values.has_conversations) {
     text += "kind = \"chat\"             # the loss counts the marked targets only\n" +
@@ -117,7 +140,9 @@ std::string data_section(const JobTemplate& job, const TemplateValues& values) {
     text += "kind = \"tokens\"\n" + commented("train", values.train, "written by `trireme data text`");
   }
   if (!values.eval.empty()) text += fmt::format("eval = {}\n", to_toml(ConfigValue(values.eval)));
-  if (job.data == TemplateData::kPictures && values.classes > 0) {
+  if (!values.eval_annotations.empty())
+    text += fmt::format("eval_annotations = {}\n", to_toml(ConfigValue(values.eval_annotations)));
+  if (values.class_dropout) {
     text += "\n[diffusion]\n";
     if (values.pretrained.empty()) {  // a pretrained pipeline brings its own target
       text += commented("prediction", std::string("v"), "small networks learn it better than the noise");
@@ -139,6 +164,8 @@ std::string train_section(const JobTemplate& job, const TemplateValues& values) 
     if (!values.eval.empty()) text += commented("eval_batches", std::int64_t{16}, "of an evaluation");
     text += commented("ema", 0.999, "averages, for `trireme sample --ema --images 16 --grid grid.png`");
   }
+  if (job.data == TemplateData::kBoxes)
+    text += commented("ema", 0.998, "averages, for `trireme detect --ema`");
   if (job.trains_adapters) text += "lora = { rank = 8, alpha = 16, targets = [\"all-linear\"] }\n";
   return text;
 }
@@ -155,9 +182,11 @@ std::string job_text(const JobTemplate& job, const TemplateValues& values) {
   text += model_section(job, values) + data_section(job, values) + train_section(job, values);
   const double lr = values.pretrained.empty() ? job.lr : job.fine_tuning_lr;
   const bool decays = !job.trains_adapters && job.data != TemplateData::kPictures;
-  text += "\n[optimizer]\nname = \"adamw\"\n" + commented("lr", lr, "highest learning rate");
-  text +=
-      fmt::format("weight_decay = {}\nschedule = \"cosine\"\nwarmup_steps = 50\n", decays ? "0.1" : "0.0");
+  const char* const decay = job.uses_momentum ? "0.0005" : decays ? "0.1" : "0.0";
+  text += fmt::format("\n[optimizer]\nname = \"{}\"\n", job.uses_momentum ? "sgd" : "adamw");
+  text += commented("lr", lr, "highest learning rate");
+  if (job.uses_momentum) text += "momentum = 0.9\nnesterov = true\n";
+  text += fmt::format("weight_decay = {}\nschedule = \"cosine\"\nwarmup_steps = 50\n", decay);
   if (values.sixteen_bits)
     text += "\n[precision]\nmode = \"bf16\"             # fp32 master weights, products in bf16\n";
   return text +

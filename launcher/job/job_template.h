@@ -15,6 +15,7 @@ enum class TemplateData : std::uint8_t {
   kText,      // data.kind = "tokens" or "chat"
   kClasses,   // "images", with a class to predict
   kPictures,  // "images", with noise to remove
+  kBoxes,     // "detection", with objects to find
 };
 
 struct JobTemplate {
@@ -24,6 +25,7 @@ struct JobTemplate {
   std::span<const std::string_view> pretrained;  // names of the models that --from takes
   TemplateData data = TemplateData::kText;
   bool trains_adapters = false;
+  bool uses_momentum = false;    // SGD with Nesterov momentum; false: AdamW
   double lr = 2e-3;              // from scratch
   double fine_tuning_lr = 1e-4;  // from pretrained weights
 };
@@ -31,10 +33,12 @@ struct JobTemplate {
 std::span<const JobTemplate> job_templates();
 
 struct TemplateValues {
-  std::string pretrained;          // a folder in Hugging Face's format; empty: from scratch
-  std::string train, eval;         // data.train and data.eval; eval may be empty
-  bool has_conversations = false;  // train was written by `trireme data chat`
-  std::int64_t classes = 0;  // model.classes; with `pretrained`, of a new head. 0: follows from the rest
+  std::string pretrained;                           // a folder in Hugging Face's format; empty: from scratch
+  std::string train, eval;                          // data.train and data.eval; eval may be empty
+  std::string train_annotations, eval_annotations;  // of kBoxes; empty: texts beside the pictures
+  bool has_conversations = false;                   // train was written by `trireme data chat`
+  std::int64_t classes = 0;    // model.classes; with `pretrained`, of a new head. 0: follows from the rest
+  bool class_dropout = false;  // the last class stands for "no class"
   std::optional<ImageRecord> normalisation;  // of `pretrained`
   std::int64_t micro_batch = 16;             // divides kTemplateBatch
   bool sixteen_bits = false;                 // precision.mode = "bf16"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launcher/host/standard_output.h"
+#include "launcher/report/evaluation_report.h"
 
 namespace trireme {
 namespace {
@@ -52,23 +53,6 @@ std::string describe_phases(const StepMetrics& metrics) {
   if (ranks.known()) {
     text += fmt::format("{}rank {} +{:.2f} ms", text.empty() ? "" : ", ", ranks.slowest(), ranks.excess_ms());
   }
-  return text;
-}
-
-std::string describe_eval(const EvalMetrics& metrics) {
-  std::string text = fmt::format("loss {:.4f}", metrics.loss);
-  if (metrics.top1) text += fmt::format("  top-1 {:.2f} %", 100 * *metrics.top1);
-  if (metrics.top5) text += fmt::format("  top-5 {:.2f} %", 100 * *metrics.top5);
-  if (!metrics.noise_bands.empty()) {
-    text += "  by tenth of the noise";
-    for (const double band : metrics.noise_bands) {  // NaN: no sample has this noise
-      text += std::isnan(band) ? std::string(" -") : fmt::format(" {:.4f}", band);
-    }
-  }
-  if (metrics.detection) {
-    text += fmt::format("  AP {:.4f}  AP50 {:.4f}", metrics.detection->ap, metrics.detection->ap50);
-  }
-  if (metrics.of_averages) text += " (ema)";
   return text;
 }
 

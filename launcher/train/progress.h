@@ -17,8 +17,6 @@ std::string format_rate(double per_second);
 /// "data 1 % fwd 31 % bwd 55 % comm 8 % opt 5 %, rank 2 +1.30 ms": shares of the step's time, and the slowest
 /// rank with its time above the others' median. Unmeasured values are left out.
 std::string describe_phases(const StepMetrics& metrics);
-/// "loss 0.2500  top-1 91.25 %  top-5 99.70 %".
-std::string describe_eval(const EvalMetrics& metrics);
 
 class Progress {
  public:

@@ -50,8 +50,9 @@ class ImageSource {
 };
 
 /// Throws Error(kInvalidInput) naming the first image whose label is not below `num_classes`. If the format
-/// names its classes and their number differs, the error has both counts. `field` is the name of num_classes
-/// in messages.
-void check_labels(const ImageSource& source, std::int64_t num_classes, std::string_view field);
+/// names its classes and their number differs, the error has both counts. `field` is the name of the number
+/// of the model's classes in messages: num_classes, and `num_other` that are not of the data.
+void check_labels(const ImageSource& source, std::int64_t num_classes, std::string_view field,
+                  std::int64_t num_other = 0);
 
 }  // namespace trireme

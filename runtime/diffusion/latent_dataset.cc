@@ -37,6 +37,8 @@ const SafetensorsTensor& checked(const SafetensorsReader& shard, const char* nam
 }  // namespace
 
 std::vector<fs::path> latent_shards(const fs::path& path) {
+  TRIREME_CHECK(fs::exists(path),
+                "{}: there is no such folder or file: write shards with examples/latents.py", path.string());
   if (!fs::is_directory(path)) return {path};
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
@@ -46,6 +48,13 @@ std::vector<fs::path> latent_shards(const fs::path& path) {
   TRIREME_CHECK(!files.empty(), "{}: the folder has no *.safetensors: write some with examples/latents.py",
                 path.string());
   return files;
+}
+
+std::int64_t condition_vectors(const fs::path& path) {
+  const SafetensorsReader shard(latent_shards(path).front());
+  if (!shard.has("condition")) return 0;
+  const std::vector<std::int64_t>& shape = shard.tensor("condition").shape;
+  return shape.size() == 3 ? shape[1] : 0;
 }
 
 LatentDataset::LatentDataset(const fs::path& path, const Shapes& shapes, std::uint64_t seed)

@@ -18,8 +18,11 @@
 namespace trireme {
 
 /// The files of `path`: itself, or the *.safetensors of a folder in order of name. Throws
-/// Error(kInvalidInput) for a folder without any.
+/// Error(kInvalidInput) for a folder without any, and for a path that does not exist.
 std::vector<std::filesystem::path> latent_shards(const std::filesystem::path& path);
+
+/// L of `condition` [N, L, D] in the first file of `path`; 0 without a condition.
+std::int64_t condition_vectors(const std::filesystem::path& path);
 
 /// Inputs [B, h, w, c] fp32, labels [B] (0 without classes), a condition [B, L, D] where the shards have one.
 /// In training order a pass uses each sample once (see [Note: training order]).
@@ -41,7 +44,7 @@ class LatentDataset final : public Dataset {
 
   /// Empty: the shards have none.
   const std::vector<float>& null_condition() const { return null_condition_; }
-  /// Of all tensors. Reads the files.
+  /// Covers all tensors. Reads the files.
   DataFingerprint fingerprint() const;
 
  private:

@@ -133,6 +133,18 @@ TEST_F(InitCli, JobsOfDiffusionTrainAsTheyStand) {
   EXPECT_THAT(job(), AllOf(HasSubstr("\nclasses = 4 "), HasSubstr("\nclass_dropout = 0.1 ")));
   const ProgramResult trained = step("run");
   EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  // The error counts the class that stands for none.
+  EXPECT_THAT(refusal({"train", "job.toml", "--out", "few", "--set", "model.classes=3"}),
+              HasSubstr("set model.classes = 4"));
+  ASSERT_EQ(run({"export", "run", "--format", "diffusers", "--out", "by-class"}).exit_code, 0);
+  ASSERT_EQ(init({"diffusion", "--from", "hf:by-class", "--data", "pictures"}).exit_code, 0);
+  EXPECT_THAT(job(), AllOf(Not(HasSubstr("classes = ")), HasSubstr("\nclass_dropout = 0.1 ")));
+  const ProgramResult continued = step("continued");
+  EXPECT_EQ(continued.exit_code, 0) << continued.err;
+  std::filesystem::remove_all(scratch_ / "pictures/train/cat");
+  std::filesystem::remove_all(scratch_ / "pictures/test/cat");
+  EXPECT_THAT(refusal({"init", "diffusion", "--from", "hf:by-class", "--data", "pictures", "--force"}),
+              AllOf(HasSubstr("2 class folders"), HasSubstr("has 4 classes")));
   for (const std::string split : {"train", "test"}) {
     for (const std::string name : {"cat", "dog"})
       std::filesystem::remove_all(scratch_ / "pictures" / split / name);
@@ -144,6 +156,38 @@ TEST_F(InitCli, JobsOfDiffusionTrainAsTheyStand) {
   const ProgramResult tuned = init({"diffusion", "--from", "hf:pipeline", "--data", "pictures"});
   ASSERT_EQ(tuned.exit_code, 0) << tuned.err;
   EXPECT_EQ(step("tuned").exit_code, 0);
+}
+
+TEST_F(InitCli, JobsOfDetectionFindTheirAnnotations) {
+  for (const std::string split : {"train", "val"}) {
+    const int width = split == "train" ? 64 : 65;  // no picture is also in the other set
+    testing::write_file(scratch_ / "set" / split / "1.jpg",
+                        testing::encode_jpeg({.width = width, .height = 48}, testing::gradient(width, 48)));
+    testing::write_file(
+        scratch_ / "set/annotations" / ("instances_" + split + ".json"),
+        R"({"images": [{"id": 1, "file_name": "1.jpg", "width": )" + std::to_string(width) +
+            R"(, "height": 48}], "categories": [{"id": 7, "name": "box"}], "annotations": [{"id": 1, )"
+            R"("image_id": 1, "category_id": 7, "bbox": [10, 10, 20, 20], "area": 400, "iscrowd": 0}]})");
+  }
+  const ProgramResult result = init({"detection", "--data", "set"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(job(), AllOf(HasSubstr("train_annotations = \"set/annotations/instances_train.json\""),
+                           HasSubstr("eval = \"set/val\"\n"),
+                           HasSubstr("eval_annotations = \"set/annotations/instances_val.json\"\n")));
+  const ProgramResult trained = step("run");
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  std::filesystem::remove_all(scratch_ / "set/annotations");
+  EXPECT_THAT(refusal({"init", "detection", "--data", "set", "--force"}),
+              HasSubstr("--data set: no annotations were found"));
+  for (const std::string split : {"train", "val"}) {
+    testing::write_file(scratch_ / "set" / split / "classes.txt", "box\n");
+    testing::write_file(scratch_ / "set" / split / "1.txt", "0 0.5 0.5 0.25 0.25\n");
+  }
+  ASSERT_EQ(init({"detection", "--data", "set"}).exit_code, 0);
+  EXPECT_THAT(job(), Not(HasSubstr("annotations")));
+  const ProgramResult of_texts = step("run-texts");
+  EXPECT_EQ(of_texts.exit_code, 0) << of_texts.err;
+  EXPECT_THAT(refusal({"init", "detection"}), HasSubstr("needs --data: a folder of pictures"));
 }
 
 TEST_F(InitCli, JobsOfConversationsTrainOnTheirTargets) {

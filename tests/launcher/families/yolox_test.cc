@@ -148,7 +148,7 @@ TEST_F(DetectionCli, TheStateDoesNotDependOnWorkersAndResumesWithinAPhase) {
     if (first.empty()) first = hash;
     EXPECT_EQ(hash, first) << workers << " workers";
   }
-  // Stops before the last mixed step, and goes on over the end of the mixed phase.
+  // Stops before the last mixed step, and resumes over the end of the mixed phase.
   ASSERT_EQ(run(train("resumed", {"checkpoint.every=1", "train.max_minutes=0.0000001"})).exit_code, 75);
   ASSERT_EQ(run(train("resumed", {"checkpoint.every=1"})).exit_code, 0);
   EXPECT_GT(summary("resumed")["first_step"], 1);

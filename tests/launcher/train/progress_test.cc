@@ -7,6 +7,8 @@
 #include <limits>
 #include <string>
 
+#include "launcher/report/evaluation_report.h"
+
 namespace trireme {
 namespace {
 

@@ -386,6 +386,10 @@ TEST(Classes, TheirNumberIsTheModels) {
   check_labels(*train, 2, "ResNetConfig::classes");
   EXPECT_THAT(message_of([&] { check_labels(*train, 3, "ResNetConfig::classes"); }),
               AllOf(HasSubstr("2 classes ('cat', 'dog')"), HasSubstr("set ResNetConfig::classes = 2")));
+  // Another class of the model stands for "no class".
+  check_labels(*train, 2, "model.classes", 1);
+  EXPECT_THAT(message_of([&] { check_labels(*train, 1, "model.classes", 1); }),
+              HasSubstr("the model has 1 and 1 for samples without a class: set model.classes = 3"));
 }
 
 }  // namespace

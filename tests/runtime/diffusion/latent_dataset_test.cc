@@ -95,8 +95,15 @@ TEST_F(LatentDatasetTest, ReadsEachSampleOnceInAPass) {
 
 TEST_F(LatentDatasetTest, RefusesShardsOfAnotherShape) {
   EXPECT_THAT(error_of(shapes_), HasSubstr("no *.safetensors"));
+  try {
+    latent_shards(folder_ / "none");
+    ADD_FAILURE() << "a folder that does not exist was taken";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("none: there is no such folder or file"));
+  }
   write("a.safetensors", 0, 5);
   EXPECT_EQ(error_of(shapes_), "none");
+  EXPECT_EQ(condition_vectors(folder_), 2);
   LatentDataset::Shapes other = shapes_;
   other.latent = {2, 2, 3};
   EXPECT_THAT(error_of(other),
