@@ -72,6 +72,26 @@ class DetectionJobs(JobTest):
         self.run_job(0, "first", "--set", 'optimizer.schedule="constant"')
         self.assertEqual(self.state("first"), self.state("whole"))
 
+    def test_precisions_have_one_state_each(self):
+        layouts = {"two": (2, "data.workers=4"), "stages": (2, "data.workers=1", "parallel.pipeline=2"),
+                   "zero": (2, "data.workers=2", "parallel.zero=3", "parallel.recompute_every=1")}
+        states = set()
+        for mode in ("fp32", "tf32", "bf16", "fp16"):
+            def run(ranks, out, *keys):
+                common = (f"precision.mode={mode}", "precision.scale_init=1024", 'optimizer.schedule="constant"')
+                used = [key for key in (*common, *keys) if mode == "fp16" or "scale" not in key]
+                self.run_job(ranks, f"{mode}-{out}", *(part for key in used for part in ("--set", key)))
+                return self.state(f"{mode}-{out}")
+            state = run(0, "one", "data.workers=0")
+            for out, (ranks, *keys) in layouts.items():
+                self.assertEqual(run(ranks, out, *keys), state, f"{mode} {out}")
+            # The mixed phase ends after step 2; the run resumes from step 1.
+            run(2, "resumed", "train.steps=1", "data.mosaic_off_steps=0", "data.workers=3")
+            self.assertEqual(run(0, "resumed"), state, f"{mode} resumed")
+            self.assertEqual(json.loads((self.folder / f"{mode}-resumed" / "summary.json").read_text())["first_step"], 2)
+            states.add(state)
+        self.assertEqual(len(states), 4)
+
     def test_evaluations_write_the_same_detections(self):
         self.run_job(0, "run")
         texts = []

@@ -26,7 +26,7 @@ from peer import peer_version, why_no_peer  # noqa: E402
 def parse_options():
     parser = argparse.ArgumentParser(prog="reproduce", description=__doc__.replace("\n", " "))
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="the default: some ten minutes on 2 cores")
+    size.add_argument("--quick", action="store_true", help="the default: a quarter of an hour on 2 cores")
     size.add_argument("--full", action="store_true", help="more rounds and longer jobs")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments")
     parser.add_argument("--list", action="store_true", help="name the experiments and end")
@@ -135,8 +135,6 @@ def prepare_inputs(experiments, how, trireme, folder):
     for experiment in experiments:
         if not why_not(experiment, how):
             experiment.job = substitute(experiment.job, places)
-            for variant in experiment.variants:
-                variant.set = substitute(variant.set, places)
 
 
 def check_program(trireme):
