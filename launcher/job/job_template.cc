@@ -89,6 +89,7 @@ std::string model_section(const JobTemplate& job, const TemplateValues& values) 
   if (is_pretrained) {
     text += commented("from", "hf:" + values.pretrained, "config.json sets the name and the shape");
     text += commented("init_from", values.pretrained, "weights");
+    if (values.seq_len > 0) text += commented("seq_len", values.seq_len, "tokens of a sample");
   } else {
     text += job.shape;
   }
