@@ -4,7 +4,8 @@
 // shapes and dtypes are done by the callers (runtime/ops, runtime/optim).
 //
 // [Note: kernel contracts]
-//  * Views are contiguous row-major. `const` views are never written. Outputs may be uninitialised and are
+//  * Views are contiguous row-major, except where the args have a pitch. `const` views are never written.
+//  Outputs may be uninitialised and are
 //    fully written, unless a GradientMode says otherwise. In-place aliasing is allowed only where an args
 //    struct allows it.
 //  * Work is enqueued on `exec.stream` (a CPU backend has finished when it returns).
@@ -117,6 +118,10 @@ struct Backend {
   void (*bind_thread)(const KernelContext& exec) = nullptr;
 
   OpTable<AllOps> ops;
+
+  /// Elements whose multiples the library multiplies fastest as distances between rows. Rows of logits are
+  /// that far apart, so that a vocabulary of any size runs at full speed. 1: distances do not matter.
+  std::int64_t logits_alignment = 1;
 
   // Capabilities, derived from the functions that a backend has. traits() in runtime/base/device.h has the
   // others.

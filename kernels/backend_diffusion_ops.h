@@ -1,4 +1,4 @@
-// Arguments of the ops of diffusion networks, beside those of backend_image_ops.h: group norm, upsampling,
+// Arguments of the ops of diffusion networks, beside backend_image_ops.h: group norm, upsampling,
 // joined channels, time embeddings, attention to another sequence, squared error. Contracts: see [Note:
 // kernel contracts] in backend.h.
 #pragma once

@@ -28,6 +28,8 @@ struct MatmulArgs {
   // [] fp32, both defined or neither. If defined, a and b are e4m3 or e5m2 codes, and each code times its
   // factor is the number. All other views are then bf16; d may be fp32. No bias_grad.
   ConstTensorView a_inverse_scale, b_inverse_scale;
+  // Elements between rows in memory; 0: the length of the row. See Backend::logits_alignment.
+  std::int64_t a_pitch = 0, d_pitch = 0;
 };
 template <class Visit>
 void visit_views(MatmulArgs& args, Visit visit) {
@@ -44,6 +46,7 @@ struct ColumnSumArgs {
   ConstTensorView x;  // [M, N]
   TensorView out;     // [N] fp32
   GradientMode mode = GradientMode::kOverwrite;
+  std::int64_t x_pitch = 0;  // as MatmulArgs::a_pitch
 };
 template <class Visit>
 void visit_views(ColumnSumArgs& args, Visit visit) {
@@ -317,6 +320,37 @@ void visit_views(EmbeddingBwdArgs& args, Visit visit) {
   visit(args.dpositions, use_of(args.dpositions_mode));
 }
 
+/// The tokens that have targets: y[b K + k] = x[b, positions[b, k]], and y_targets likewise. Where a position
+/// is -1, y is 0 and the target is -1.
+struct GatherTargetsArgs {
+  static constexpr const char* kName = "gather_targets";
+  ConstTensorView positions;  // [B, K] int32, each in [-1, T)
+  ConstTensorView x;          // [B, T, C]
+  ConstTensorView targets;    // [B, T] int32
+  TensorView y;               // [B K, C]
+  TensorView y_targets;       // [B K] int32
+};
+template <class Visit>
+void visit_views(GatherTargetsArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.positions);
+  visit_each<ViewUse::kReadRows>(visit, args.x, args.targets);
+  visit_each<ViewUse::kWrite>(visit, args.y, args.y_targets);
+}
+
+/// The gradient of gather_targets: dx[b, positions[b, k]] = dy[b K + k], and 0 for all other tokens. The
+/// positions of a sample differ, except for -1, which is skipped.
+struct ScatterTargetsArgs {
+  static constexpr const char* kName = "scatter_targets";
+  ConstTensorView positions;  // [B, K] int32
+  ConstTensorView dy;         // [B K, C]
+  TensorView dx;              // [B, T, C]
+};
+template <class Visit>
+void visit_views(ScatterTargetsArgs& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.positions, args.dy);
+  visit_each<ViewUse::kWrite>(visit, args.dx);
+}
+
 /// The unit that dropout keeps or drops.
 enum class DropUnit : std::uint8_t {
   kElement,
@@ -359,6 +393,7 @@ struct SoftmaxCrossEntropyArgs {
   float label_smoothing = 0.0f;    // in [0, 1)
   ConstTensorView gradient_scale;  // [] fp32, or undefined: 1. The loss scale; not applied to `loss`
   bool write_gradient = false;
+  std::int64_t logits_pitch = 0;  // as MatmulArgs::a_pitch; elements behind the V of a row are not read
 };
 template <class Visit>
 void visit_views(SoftmaxCrossEntropyArgs& args, Visit visit) {
@@ -410,6 +445,20 @@ void visit_views(QuantizeArgs& args, Visit visit) {
   visit_each<ViewUse::kUpdate>(visit, args.amax);
 }
 
+/// y = the numbers of NF4 codes, rounded to y's dtype: see [Note: nf4] in runtime/base/nf4.h.
+struct DequantizeNf4Args {
+  static constexpr const char* kName = "dequantize_nf4";
+  ConstTensorView codes;        // [(n + 1) / 2] uint8
+  ConstTensorView scale_codes;  // uint8, one per block
+  ConstTensorView scales;       // [num_nf4_scales(n)] fp32
+  TensorView y;                 // n elements
+};
+template <class Visit>
+void visit_views(DequantizeNf4Args& args, Visit visit) {
+  visit_each<ViewUse::kRead>(visit, args.codes, args.scale_codes, args.scales);
+  visit_each<ViewUse::kWrite>(visit, args.y);
+}
+
 /// x *= *factor for a factor on the device, or x *= constant.
 struct ScaleArgs {
   static constexpr const char* kName = "scale";
@@ -427,7 +476,8 @@ void visit_views(ScaleArgs& args, Visit visit) {
 using FeatureOps =
     OpList<MatmulArgs, ColumnSumArgs, ActivationFwdArgs, ActivationBwdArgs, LayerNormFwdArgs,
            LayerNormBwdArgs, AttentionFwdArgs, AttentionBwdArgs, AttentionCachedArgs, RopeFwdArgs,
-           RopeBwdArgs, SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, DropoutArgs,
-           SoftmaxCrossEntropyArgs, AddArgs, CastArgs, QuantizeArgs, ScaleArgs>;
+           RopeBwdArgs, SwigluFwdArgs, SwigluBwdArgs, EmbeddingFwdArgs, EmbeddingBwdArgs, GatherTargetsArgs,
+           ScatterTargetsArgs, DropoutArgs, SoftmaxCrossEntropyArgs, AddArgs, CastArgs, QuantizeArgs,
+           DequantizeNf4Args, ScaleArgs>;
 
 }  // namespace trireme

@@ -42,9 +42,9 @@ struct Product {
   DType in = DType::kFloat32, out = DType::kFloat32;  // fp8: `in` is the dtype of a; b is e4m3
   MathMode math = MathMode::kFp32;
   Epilogue epilogue = Epilogue::kNone;
-  bool add_c = false;                     // beta = 1; only without activation
-  std::int64_t a_pitch = 0, b_pitch = 0;  // elements between rows in memory; 0: the row's length
-  int alignment = 256;                    // of all pointers, in bytes; a power of 2 up to 256
+  bool add_c = false;                                  // beta = 1; only without activation
+  std::int64_t a_pitch = 0, b_pitch = 0, d_pitch = 0;  // elements between rows in memory; 0: the row's length
+  int alignment = 256;                                 // of all pointers, in bytes; a power of 2 up to 256
   auto operator<=>(const Product&) const = default;
 };
 

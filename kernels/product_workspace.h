@@ -1,6 +1,7 @@
-// The workspace of matrix products and convolutions on cuda. It depends on the shapes. kernels/cuda allocates
-// it, and the meta backend counts it when it predicts the memory of a CUDA job. The internal workspaces of
-// cuBLASLt and of cuDNN's engines, at most 32 MiB and 1 GiB, depend on the library and are not counted.
+// The workspace of matrix products, convolutions and gradients of tables on cuda. It depends on the shapes.
+// kernels/cuda allocates it, and the meta backend counts it when it predicts the memory of a CUDA job. The
+// internal workspaces of cuBLASLt and of cuDNN's engines, at most 32 MiB and 1 GiB, depend on the library and
+// are not counted.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +17,9 @@ namespace trireme {
 inline std::int64_t charged_bytes(std::int64_t bytes) {
   return static_cast<std::int64_t>(Allocator::rounded(static_cast<std::size_t>(bytes)));
 }
+
+/// Backend::logits_alignment on cuda: 128 bytes in 16 bits.
+inline constexpr std::int64_t kCudaLogitsAlignment = 64;
 
 /// True where cuBLASLt can multiply these extents in fp8. Other extents run in bf16.
 constexpr bool takes_fp8_extents(std::int64_t m, std::int64_t n, std::int64_t k) {
@@ -63,6 +67,26 @@ inline int product_sum_waiting(const ProductSumArgs& args) {
 }
 inline std::int64_t product_sum_workspace(const ProductSumArgs& args) {
   return product_sum_waiting(args) * charged_bytes(args.d.num_elems() * std::int64_t{sizeof(float)});
+}
+
+/// Positions of a token id that one block of embedding_bwd adds: [Note: ordered buckets] in
+/// kernels/cuda/embedding.cu.
+inline constexpr int kEmbeddingSegment = 128;
+/// The two allocations of embedding_bwd for a table, in bytes.
+struct EmbeddingWorkspace {
+  std::int64_t buckets = 0, partials = 0;
+
+  explicit EmbeddingWorkspace(const EmbeddingBwdArgs& args) {
+    const std::int64_t places = args.tokens.num_elems(), cols = args.dx.shape.dim(-1);
+    if (args.dtable_mode == GradientMode::kIgnore || places == 0 || cols == 0) return;
+    constexpr std::int64_t kInt = sizeof(std::int32_t), kFloat = sizeof(float);
+    buckets = (3 * args.dtable.shape[0] + 1 + 2 * places) * kInt;
+    partials = (2 * places / kEmbeddingSegment + 1) * cols * kFloat;
+  }
+};
+inline std::int64_t embedding_bwd_workspace(const EmbeddingBwdArgs& args) {
+  const EmbeddingWorkspace bytes(args);
+  return charged_bytes(bytes.buckets) + charged_bytes(bytes.partials);
 }
 
 /// True for a 1 x 1 convolution with stride 1, without padding and groups: a matrix product.

@@ -64,6 +64,7 @@ BlockList build_gpt(const GptConfig& config) {
                                                   .norm_epsilon = static_cast<float>(config.norm_epsilon),
                                                   .chunks = cut,
                                                   .layer_chunks = config.tensor_chunks,
+                                                  .loss_parts = config.loss_parts,
                                                   .init_stddev = kStddev}));
   return blocks;
 }

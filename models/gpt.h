@@ -16,8 +16,9 @@ struct GptConfig {
   std::int64_t seq_len = 1024;  // longest context: rows of the position table
   float dropout = 0.0f;         // on embeddings, attention probabilities and both residual branches
   double norm_epsilon = 1e-5;
-  bool tied = true;       // the head uses the token table
-  int tensor_chunks = 1;  // chunks of each layer; divides heads
+  bool tied = true;             // the head uses the token table
+  int tensor_chunks = 1;        // chunks of each layer; divides heads
+  std::int64_t loss_parts = 1;  // see TokenHeadConfig
 };
 
 /// GPT-2's sizes (context 1024), and GPT-3's 13B (40 layers, hidden 5120, 40 heads, context 2048).

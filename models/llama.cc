@@ -115,10 +115,11 @@ BlockList build_llama(const LlamaConfig& config) {
                     {"the width of all heads,", config.head_dim() * config.heads},
                     {"the width of all kv_heads,", config.head_dim() * config.kv_heads},
                     {"ffn", config.ffn}});
-  TRIREME_CHECK(config.qk_norm == QkNorm::kNone || config.tensor_chunks == 1,
-                "llama: qk_norm is not computed in tensor chunks, because all heads share its weights; use "
-                "tensor_chunks 1, not {}",
-                config.tensor_chunks);
+  TRIREME_CHECK(
+      config.qk_norm != QkNorm::kWhole || config.tensor_chunks == 1,
+      "llama: qk_norm of the whole vector is not computed in tensor chunks; use tensor_chunks 1, not "
+      "{}",
+      config.tensor_chunks);
   check_layer_pattern(config);
   constexpr float kStddev = 0.02f;
   const int cut = vocab_chunks(config.vocab, config.tensor_chunks);
@@ -143,6 +144,7 @@ BlockList build_llama(const LlamaConfig& config) {
                                                   .norm_epsilon = static_cast<float>(config.norm_epsilon),
                                                   .chunks = cut,
                                                   .layer_chunks = config.tensor_chunks,
+                                                  .loss_parts = config.loss_parts,
                                                   .init_stddev = kStddev}));
   return blocks;
 }

@@ -34,7 +34,7 @@ struct LlamaConfig {
   double rope_local_theta = 0.0;  // base of layers with a window, which have no scaling; 0: as other layers
   double norm_epsilon = 1e-5;
   bool qkv_bias = false;           // biases of the projections to queries, keys and values
-  QkNorm qk_norm = QkNorm::kNone;  // needs tensor_chunks 1
+  QkNorm qk_norm = QkNorm::kNone;  // kWhole needs tensor_chunks 1
   NormPosition norm_position = NormPosition::kBefore;
   bool norm_unit_offset = false;  // norms multiply by 1 + weight, and weights start at 0
   MlpGate mlp_gate = MlpGate::kSilu;
@@ -44,6 +44,7 @@ struct LlamaConfig {
   std::string layer_pattern;     // a letter of LayerKind for each layer, repeated; empty: one kind
   bool tied = false;             // the head uses the token table
   int tensor_chunks = 1;         // chunks of each layer; divides kv_heads and ffn
+  std::int64_t loss_parts = 1;   // see TokenHeadConfig
 
   std::int64_t head_dim() const { return head_width > 0 ? head_width : hidden / heads; }
   LayerKind kind_of_layer(std::int64_t layer) const;
@@ -63,7 +64,8 @@ std::int64_t default_llama_ffn(std::int64_t hidden);
 /// layers + 2 blocks: "embedding", "blocks.0" ..., "head". Weights are normal(0, 0.02), projections into the
 /// residual stream normal(0, 0.02 / sqrt(2 layers)), norms one, biases zero. Throws Error(kInvalidInput) if
 /// heads does not divide hidden and head_width is 0, kv_heads does not divide heads, the head width is odd,
-/// qk_norm has more than one of tensor_chunks, or layer_pattern has another letter or a window that is 0.
+/// qk_norm kWhole has more than one of tensor_chunks, or layer_pattern has another letter or a window that is
+/// 0.
 BlockList build_llama(const LlamaConfig& config);
 
 }  // namespace trireme

@@ -7,6 +7,7 @@
 #include "models/decoder_switches.h"
 #include "runtime/block.h"
 #include "runtime/ops/attention.h"
+#include "runtime/ops/chunk_parameters.h"
 #include "runtime/ops/chunks.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
@@ -24,7 +25,7 @@ struct LlamaBlockConfig {
   float score_scale = 0.0f;  // 0: 1 / sqrt(head_dim)
   std::int64_t window = 0;
   bool qkv_bias = false;
-  QkNorm qk_norm = QkNorm::kNone;  // needs chunks = 1
+  QkNorm qk_norm = QkNorm::kNone;  // kWhole needs chunks = 1
   NormPosition norm_position = NormPosition::kBefore;
   bool norm_unit_offset = false;
   MlpGate mlp_gate = MlpGate::kSilu;
@@ -45,9 +46,15 @@ class LlamaBlock final : public Block {
     ParamRef qkv_weight, qkv_bias, out_weight, gate_up_weight, down_weight;
   };
   void declare_gains();
-  ops::QkvProjection projection(const Chunk& chunk, ops::LinearCut cut, const ops::RopeOptions& rope) const;
-  Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
-                ops::LinearCut cut) const;
+  /// The input of attention beside the stream.
+  struct ChunkInput {
+    const Tensor& bounds;
+    ops::LinearCut cut = ops::LinearCut::kNone;
+    std::shared_ptr<ops::ChunkGradient> gains;  // of head norms; null: not in chunks
+  };
+  ops::QkvProjection projection(const Chunk& chunk, const ChunkInput& input,
+                                const ops::RopeOptions& rope) const;
+  Tensor attend(Context& ctx, const Tensor& h, const Chunk& chunk, const ChunkInput& input) const;
   Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
   Tensor forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const;
 

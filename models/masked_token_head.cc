@@ -1,10 +1,13 @@
 #include "models/masked_token_head.h"
 
+#include <utility>
+
 #include "models/bert_embedding.h"
 #include "models/sequence_calls.h"
-#include "runtime/ops/cross_entropy.h"
+#include "runtime/ops/gather_targets.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/linear_cross_entropy.h"
 #include "runtime/ops/sequence_shard.h"
 
 namespace trireme {
@@ -31,12 +34,15 @@ MaskedTokenHead::MaskedTokenHead(std::int64_t vocab, std::int64_t hidden, float 
 }
 
 Activations MaskedTokenHead::forward(Context& ctx, const Activations& input, const Batch& batch) const {
-  Tensor x = ops::linear(ctx, ops::to_whole(ctx, input.at(0)), transform_weight_,
-                         {.bias = transform_bias_, .activation = Activation::kGelu});
+  Tensor x = ops::to_whole(ctx, input.at(0)), targets = batch.targets;
+  if (targets.defined() && batch.target_positions.defined()) {
+    ops::TargetRows rows = ops::gather_targets(ctx, x, targets, batch.target_positions);
+    x = std::move(rows.x), targets = std::move(rows.targets);
+  }
+  x = ops::linear(ctx, x, transform_weight_, {.bias = transform_bias_, .activation = Activation::kGelu});
   x = ops::layer_norm(ctx, x, norm_weight_, norm_bias_, {.epsilon = norm_epsilon_});
-  Tensor logits = ops::linear(ctx, x, weight_, {.bias = bias_});
-  if (!batch.targets.defined()) return {std::move(logits)};
-  return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.inv_num_targets)};
+  if (!targets.defined()) return {ops::linear(ctx, x, weight_, {.bias = bias_})};
+  return {ops::linear_cross_entropy(ctx, x, weight_, targets, batch.inv_num_targets, {.bias = bias_})};
 }
 
 }  // namespace trireme

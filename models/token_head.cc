@@ -4,8 +4,8 @@
 
 #include "runtime/base/error.h"
 #include "runtime/ops/chunks.h"
-#include "runtime/ops/cross_entropy.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/linear_cross_entropy.h"
 #include "runtime/ops/piece_cross_entropy.h"
 #include "runtime/ops/sequence_shard.h"
 
@@ -34,7 +34,11 @@ TokenHead::TokenHead(const TokenHeadConfig& config)
     : Block("head"),
       norm_{.epsilon = config.norm_epsilon,
             .row_groups = config.layer_chunks,
-            .gamma_offset = config.norm_unit_offset ? 1.0f : 0.0f} {
+            .gamma_offset = config.norm_unit_offset ? 1.0f : 0.0f},
+      loss_parts_(config.loss_parts) {
+  TRIREME_CHECK(config.loss_parts >= 1 && (config.loss_parts == 1 || config.chunks == 1),
+                "head: {} loss parts do not go with a vocabulary in {} chunks", config.loss_parts,
+                config.chunks);
   norm_weight_ = declare({.name = "norm.weight",
                           .shape = {config.hidden},
                           .init = config.norm_unit_offset ? Initializer::zeros() : Initializer::ones(),
@@ -58,7 +62,10 @@ TokenHead::TokenHead(const TokenHeadConfig& config)
     declare_tensor_calls(TensorCalls::sums(1, 1));
     declare_sequence_calls({.forward = {kGatherRows, kSum}, .backward = {kGatherRows, kScatterSum, kSum}});
   } else if (config.layer_chunks > 1) {
-    declare_sequence_calls({.forward = {kGatherRows}, .backward = {kGatherRows, kSum}});
+    // The gradient of the weight needs the rows again, except where forward has computed it.
+    declare_sequence_calls(
+        {.forward = {kGatherRows},
+         .backward = config.loss_parts > 1 ? std::vector{kSum} : std::vector{kGatherRows, kSum}});
   }
 }
 
@@ -66,9 +73,10 @@ Activations TokenHead::forward(Context& ctx, const Activations& input, const Bat
   const Tensor x = norm_bias_.defined() ? ops::layer_norm(ctx, input.at(0), norm_weight_, norm_bias_, norm_)
                                         : ops::rms_norm(ctx, input.at(0), norm_weight_, norm_);
   if (weights_.size() > 1) return forward_chunks(ctx, x, batch);
-  Tensor logits = ops::linear(ctx, ops::to_whole(ctx, x), weights_.front());
-  if (!batch.targets.defined()) return {std::move(logits)};
-  return {ops::softmax_cross_entropy(ctx, std::move(logits), batch.targets, batch.inv_num_targets)};
+  const Tensor whole = ops::to_whole(ctx, x);
+  if (!batch.targets.defined()) return {ops::linear(ctx, whole, weights_.front())};
+  return {ops::linear_cross_entropy(ctx, whole, weights_.front(), batch.targets, batch.inv_num_targets,
+                                    {.parts = loss_parts_})};
 }
 
 Activations TokenHead::forward_chunks(Context& ctx, const Tensor& x, const Batch& batch) const {

@@ -1,4 +1,4 @@
-// The layers of YOLOX's blocks. All convolutions but those of the predictions have a batch norm and SiLU.
+// The layers of YOLOX's blocks. All convolutions but the predictions have a batch norm and SiLU.
 #pragma once
 
 #include <string>

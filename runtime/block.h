@@ -26,6 +26,9 @@ struct Batch {
   // fp32.
   Tensor targets;
   Tensor target_weights;  // of labels [B, K] fp32, of numbers [B] fp32, or undefined: all 1
+  // [B, K] int32, or undefined: the tokens of each sample that have targets, ascending, filled up with -1.
+  // The head then computes these tokens alone.
+  Tensor target_positions;
   // For rows of several documents (see DocumentRows), all int32. Undefined: each sample is one document of
   // type 0.
   Tensor key_bounds;        // [B, T, 2]

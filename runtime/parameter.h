@@ -68,6 +68,8 @@ class ParameterResolver {
   /// spec.center for 16-bit working copies, else 0.
   virtual float center(ParamRef) const { return 0.0f; }
   virtual GradientTarget gradient(ParamRef ref) = 0;
+  /// False if gradient() will return kIgnore in backward. For ops whose forward computes gradients.
+  virtual bool is_trained(ParamRef) const { return true; }
   /// The adapter of a weight of ops::linear, or null. See [Note: adapters] in runtime/adapter.h.
   virtual const Adapter* adapter(ParamRef weight) const = 0;
 };

@@ -4,7 +4,8 @@
 #
 #   third_party/install.sh                 what building and testing need
 #   third_party/install.sh --build-only    what building and running need
-#   third_party/install.sh --all           also what .ci/run and contributors need
+#   third_party/install.sh --all           also what .ci/run and contributors need; where PyPI cannot be reached, without
+#                                          build/python (see --python), whose test is skipped
 #   third_party/install.sh --python        what building and the Python wheel need, its tests too: the packages of PyPI in
 #                                          third_party/python_packages.txt go into the virtual environment build/python
 #   third_party/install.sh --report        what building and examples/reproduce.sh need
@@ -37,12 +38,12 @@ option=${1:-}
 case "$option" in
   "") wanted=("${build_packages[@]}" "${test_packages[@]}") ;;
   --build-only) wanted=("${build_packages[@]}") ;;
-  --all) wanted=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
+  --all) wanted=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}" "${python_packages[@]}") ;;
   --python) wanted=("${build_packages[@]}" "${python_packages[@]}") ;;
   --report) wanted=("${build_packages[@]}" "${report_packages[@]}") ;;
   --fuzz) wanted=("${build_packages[@]}" "${fuzz_packages[@]}") ;;
   --slurm) wanted=("${build_packages[@]}" "${slurm_packages[@]}") ;;
-  *) sed -n 's/^# \{0,1\}//; 2,14p' "$0" >&2; exit 2 ;;
+  *) sed -n 's/^# \{0,1\}//; 2,15p' "$0" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
@@ -61,13 +62,19 @@ missing_packages() {
 
 # The virtual environment of the Python wheel, if it is wanted. Its copy of the list shows what it holds.
 make_python_environment() {
-  [ "$option" = --python ] || return 0
+  [[ "$option" =~ ^--(python|all)$ ]] || return 0
   local list=third_party/python_packages.txt
   cd "$(dirname "$0")/.."
   cmp -s "$list" build/python/packages.txt && return
   echo "install.sh: installing $list into build/python"
-  /usr/bin/python3 -m venv build/python && build/python/bin/pip install --quiet --requirement "$list" &&
+  if /usr/bin/python3 -m venv build/python && timeout 300 build/python/bin/pip install --quiet --retries 1 --timeout 20 \
+    --disable-pip-version-check --requirement "$list"; then
     cp "$list" build/python/packages.txt
+  elif [ "$option" = --all ]; then
+    echo "install.sh: PyPI's packages in $list are missing: the test of the Python wheel is skipped" >&2
+  else
+    return 1
+  fi
 }
 
 mapfile -t missing < <(missing_packages "${wanted[@]}")

@@ -48,7 +48,7 @@ std::map<std::string, std::string> arithmetic() {
       {"instruction set", isa},
       {"oneDNN", fmt::format("{}.{}.{} {}", version.major, version.minor, version.patch, version.hash)},
       {"oneDNN's instruction set", isa_name()}};
-  if (isa == "x86_64_v4") facts["processor's maker"] = maker();
+  if (isa.starts_with("x86_64_v4")) facts["processor's maker"] = maker();
   return facts;
 }
 

@@ -44,6 +44,7 @@ void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   check_one_float_type("softmax_cross_entropy", {args.logits});
   check_fp32("softmax_cross_entropy", {args.loss, args.gradient_scale, args.target_weights});
   const std::int64_t cols = args.logits.shape.dim(-1), rows = args.logits.num_elems() / cols;
+  const std::int64_t pitch = args.logits_pitch > 0 ? args.logits_pitch : cols;
   assert(rows == 0 || args.targets.num_elems() % rows == 0);
   // The lowest int32 is allowed: any negative target is an ignored one.
   check_indices({.op = "softmax_cross_entropy",
@@ -56,16 +57,16 @@ void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
   const Workspace row_losses(exec, std::max<std::int64_t>(1, rows));
   const ThreadScratch scratch(exec, args.logits.dtype == DType::kFloat32 ? 0 : cols);
   for_each_piece(exec, rows, rows * cols * 8, [&](std::int64_t m) {
-    float* row = place(args.logits, m * cols, scratch.mine());
+    float* row = place(args.logits, m * pitch, scratch.mine());
     if (!targets.ignored(m)) {
-      read(args.logits, m * cols, cols, row);
+      read(args.logits, m * pitch, cols, row);
       row_losses.data()[m] =
           targets.loss(row, cols, m, args.inv_num_targets * gradient_scale, args.write_gradient);
     } else {
       row_losses.data()[m] = 0.0f;
       if (args.write_gradient) std::fill_n(row, cols, 0.0f);
     }
-    if (args.write_gradient) write(args.logits, m * cols, cols, row);
+    if (args.write_gradient) write(args.logits, m * pitch, cols, row);
   });
   double sum = 0.0;
   for (std::int64_t m = 0; m < rows; ++m) sum += row_losses.data()[m];

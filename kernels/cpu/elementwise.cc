@@ -6,30 +6,32 @@
 
 namespace trireme::cpu {
 
-void run_op(const KernelContext& exec, const AddArgs& args) {
-  check_one_float_type("add", {args.a, args.b, args.out});
+namespace {
+
+/// out = combine(a, b), element by element.
+template <class Args>
+void run_pairs(const KernelContext& exec, const char* op, const Args& args,
+               void (*combine)(const float* a, const float* b, float* out, std::int64_t n)) {
+  check_one_float_type(op, {args.a, args.b, args.out});
   const std::int64_t n = args.out.num_elems();
   assert(args.a.num_elems() == n && args.b.num_elems() == n);
   for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
     float a[kBuffer], b[kBuffer];
     const float* from = read(args.a, first, count, a);
     float* out = place(args.out, first, a);
-    numerics().elementwise->add(from, read(args.b, first, count, b), out, count);
+    combine(from, read(args.b, first, count, b), out, count);
     write(args.out, first, count, out);
   });
 }
 
+}  // namespace
+
+void run_op(const KernelContext& exec, const AddArgs& args) {
+  run_pairs(exec, "add", args, numerics().elementwise->add);
+}
+
 void run_op(const KernelContext& exec, const MulArgs& args) {
-  check_one_float_type("mul", {args.a, args.b, args.out});
-  const std::int64_t n = args.out.num_elems();
-  assert(args.a.num_elems() == n && args.b.num_elems() == n);
-  for_each_range(exec, n, kBuffer, [&](std::int64_t first, std::int64_t count) {
-    float a[kBuffer], b[kBuffer];
-    const float* from = read(args.a, first, count, a);
-    float* out = place(args.out, first, a);
-    numerics().elementwise->mul(from, read(args.b, first, count, b), out, count);
-    write(args.out, first, count, out);
-  });
+  run_pairs(exec, "mul", args, numerics().elementwise->mul);
 }
 
 void run_op(const KernelContext& exec, const ScaleArgs& args) {

@@ -15,11 +15,25 @@ extern const Numerics numerics;
 namespace x86_64_v4 {
 extern const Numerics numerics;
 }
+namespace x86_64_v4_bf16 {
+extern const GemmNumerics gemm_numerics;
+}
 
 namespace {
 
+/// x86_64_v4 with the products of [Note: pairs].
+const Numerics& with_bf16_products() {
+  static const Numerics numerics = [] {
+    Numerics tables = x86_64_v4::numerics;
+    tables.isa = "x86_64_v4_bf16";
+    tables.bf16_gemm = &x86_64_v4_bf16::gemm_numerics;
+    return tables;
+  }();
+  return numerics;
+}
+
 struct Supported {
-  const Numerics* tables[4] = {};
+  const Numerics* tables[5] = {};
 };
 
 Supported find_supported() {
@@ -32,6 +46,7 @@ Supported find_supported() {
                   __builtin_cpu_supports("avx512vl");
   Supported supported;
   const Numerics** next = supported.tables;
+  if (v4 && __builtin_cpu_supports("avx512bf16")) *next++ = &with_bf16_products();
   if (v4) *next++ = &x86_64_v4::numerics;
   if (v3) *next++ = &x86_64_v3::numerics;
   *next = &x86_64_v2::numerics;
@@ -55,6 +70,7 @@ bool has(dnnl_cpu_isa_t limit, dnnl_cpu_isa_t wanted) {
 const Numerics& find_newest() {
   const dnnl_cpu_isa_t limit = dnnl_get_effective_cpu_isa();
   for (const Numerics* const* tables = supported_numerics(); *tables != nullptr; ++tables) {
+    if (*tables == &with_bf16_products() && !has(limit, dnnl_cpu_isa_avx512_core_bf16)) continue;
     if (*tables == &x86_64_v4::numerics && !has(limit, dnnl_cpu_isa_avx512_core)) continue;
     if (*tables == &x86_64_v3::numerics && !has(limit, dnnl_cpu_isa_avx2)) continue;
     return **tables;
@@ -85,5 +101,9 @@ const Numerics& numerics() {
 }
 
 #endif
+
+const GemmNumerics& gemm_for(const Numerics& numerics, Element element) {
+  return element == Element::kBf16 ? *numerics.bf16_gemm : *numerics.gemm;
+}
 
 }  // namespace trireme::cpu

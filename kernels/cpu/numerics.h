@@ -275,7 +275,11 @@ struct Numerics {
   const PoolNumerics* pool;
   const WinogradNumerics* winograd;
   const LstmNumerics* lstm;
+  const GemmNumerics* bf16_gemm;  // for bf16 operands alone; `gemm` without bf16 instructions
 };
+
+/// The table for packed products of such elements.
+const GemmNumerics& gemm_for(const Numerics& numerics, Element element);
 
 /// The tables for this machine: the newest set that it supports and ONEDNN_MAX_CPU_ISA allows.
 const Numerics& numerics();

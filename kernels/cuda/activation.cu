@@ -49,7 +49,8 @@ struct GeluBackward {
 // One thread per N columns of a row. `product` may be `d`; `pre_activation` and `residual` may be null.
 template <class T, int N>
 __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_activation, const T* residual,
-                                T* d, std::int64_t n, std::int64_t cols, Activation activation) {
+                                T* d, std::int64_t n, std::int64_t cols, std::int64_t d_pitch,
+                                Activation activation) {
   const std::int64_t first = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
   if (first >= n) return;  // n is a multiple of N
   float x[N];
@@ -80,7 +81,7 @@ __global__ void epilogue_kernel(const float* product, const T* bias, T* pre_acti
 #pragma unroll
     for (int i = 0; i < N; ++i) x[i] += r[i];
   }
-  store<N>(d + first, x);
+  store<N>(d + first / cols * d_pitch + first % cols, x);
 }
 
 template <class T, class Function>
@@ -133,11 +134,13 @@ void matmul_epilogue(const KernelContext& exec, const MatmulEpilogue& e) {
     const T *bias = e.bias.as<T>(), *residual = e.residual.as<T>();
     const float* product = e.product.as<float>();
     T *pre = e.pre_activation.as<T>(), *d = e.d.as<T>();
-    with_pack<T>(rows_are_packable(cols, sizeof(T), {product, bias, pre, residual, d}),
-                 [&]<int N>(std::integral_constant<int, N>) {
-                   launch(exec, "matmul epilogue", grid_of(ceil_div(n, N * kThreads)), kThreads, 0,
-                          epilogue_kernel<T, N>, product, bias, pre, residual, d, n, cols, e.activation);
-                 });
+    const std::int64_t d_pitch = e.d_pitch > 0 ? e.d_pitch : cols;
+    with_pack<T>(
+        rows_are_packable(cols, sizeof(T), {product, bias, pre, residual, d}) && d_pitch % kPack<T> == 0,
+        [&]<int N>(std::integral_constant<int, N>) {
+          launch(exec, "matmul epilogue", grid_of(ceil_div(n, N * kThreads)), kThreads, 0,
+                 epilogue_kernel<T, N>, product, bias, pre, residual, d, n, cols, d_pitch, e.activation);
+        });
   });
 }
 

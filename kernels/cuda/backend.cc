@@ -5,6 +5,7 @@
 #include "kernels/cuda/device/memory_source.h"
 #include "kernels/cuda/device/stream.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/product_workspace.h"
 
 namespace trireme {
 
@@ -29,6 +30,7 @@ const Backend& cuda_backend() {
       .launch_graph = cuda::launch_graph,
       .bind_thread = cuda::bind_thread,
       .ops = OpTable<AllOps>::filled_by([]<class Args>(Op<Args>) -> Kernel<Args> { return cuda::run_op; }),
+      .logits_alignment = kCudaLogitsAlignment,
   };
   return kBackend;
 }

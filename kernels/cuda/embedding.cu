@@ -3,13 +3,17 @@
 // [Note: ordered buckets] The backward adds each token's rows in token order, without floating-point atomics.
 // The positions of each token id are collected in a bucket. Integer atomics assign buckets, and slots within
 // them, in arbitrary order. Each position then computes its rank among the positions of its bucket, which
-// restores token order. One block per bucket adds the rows.
+// restores token order. One block adds the rows of kEmbeddingSegment positions. A larger bucket has several
+// such segments, whose sums are added in order by a second kernel: a table of few rows, such as BERT's token
+// types, and frequent ids, such as its mask token, would otherwise keep one block busy for longer than the
+// rest of the backward. The segments follow from the tokens alone.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/pack.cuh"
+#include "kernels/product_workspace.h"
 
 namespace trireme::cuda {
 namespace {
@@ -76,6 +80,12 @@ struct Buckets {
   int* first;   // [V] start of the bucket, for ids that occur
   int* slots;   // [positions] unordered within a bucket
   int* sorted;  // [positions] in order within a bucket
+
+  // The row of `partials` for segment `segment` of a bucket with several. Such a bucket has at least as many
+  // rows to itself as it has segments.
+  __device__ std::int64_t partial(std::int64_t id, int segment) const {
+    return std::int64_t{2} * first[id] / kEmbeddingSegment + segment;
+  }
 };
 
 __global__ void count_kernel(const std::int32_t* tokens, int num_places, Ids ids, Buckets b) {
@@ -111,28 +121,55 @@ __global__ void sort_kernel(const std::int32_t* tokens, int num_places, Ids ids,
   b.sorted[b.first[id] + rank] = place;
 }
 
-// One block per position. The block of the first position of a bucket processes the bucket.
+// One block per position in bucket order. The block of the first position of a segment adds the segment: to
+// the table, or if the bucket has more segments, to its row of `partials`.
 template <class T, int N>
 __global__ void embedding_bwd_kernel(const T* dx, const std::int32_t* tokens, Ids ids, Buckets b,
-                                     float* dtable, std::int64_t cols) {
-  const int place = static_cast<int>(blockIdx.x);
-  const std::int64_t id = ids.row(tokens[place]);
-  if (id < 0) return;
-  const int* bucket = b.sorted + b.first[id];
-  if (bucket[0] != place) return;
-  const int count = b.count[id];
+                                     float* dtable, float* partials, std::int64_t cols) {
+  const int at = static_cast<int>(blockIdx.x);
+  if (at >= *b.cursor) return;
+  const std::int64_t id = ids.row(tokens[b.sorted[at]]);
+  const int rank = at - b.first[id], count = b.count[id];
+  if (rank % kEmbeddingSegment != 0) return;
+  const int* segment = b.sorted + at;
+  const int length = count - rank < kEmbeddingSegment ? count - rank : kEmbeddingSegment;
+  const bool is_whole = count <= kEmbeddingSegment;
+  float* out = is_whole ? dtable + id * cols : partials + b.partial(id, rank / kEmbeddingSegment) * cols;
   for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < cols; c += std::int64_t{kRowThreads} * N) {
-    float sum[N];
-    load<N>(dtable + id * cols + c, sum);
+    float sum[N] = {};
+    if (is_whole) load<N>(out + c, sum);
 #pragma unroll 4
-    for (int k = 0; k < count; ++k) {
+    for (int k = 0; k < length; ++k) {
       float v[N];
-      load<N>(dx + std::int64_t{bucket[k]} * cols + c, v);
+      load<N>(dx + std::int64_t{segment[k]} * cols + c, v);
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += v[i];
     }
-    store<N>(dtable + id * cols + c, sum);
+    store<N>(out + c, sum);
   }
+}
+
+// Adds the segments of a bucket, in order. One block per kEmbeddingSegment positions in bucket order, where
+// at most one bucket of several segments begins, and per kThreads columns.
+__global__ void join_segments_kernel(const std::int32_t* tokens, Ids ids, Buckets b, float* dtable,
+                                     const float* partials, std::int64_t cols) {
+  __shared__ int found;
+  if (threadIdx.x == 0) found = -1;
+  __syncthreads();
+  const int at = static_cast<int>(blockIdx.x) * kEmbeddingSegment + static_cast<int>(threadIdx.x);
+  if (threadIdx.x < kEmbeddingSegment && at < *b.cursor) {
+    const std::int64_t id = ids.row(tokens[b.sorted[at]]);
+    if (b.first[id] == at && b.count[id] > kEmbeddingSegment) found = at;
+  }
+  __syncthreads();
+  const std::int64_t c = std::int64_t{blockIdx.y} * kThreads + threadIdx.x;
+  if (found < 0 || c >= cols) return;
+  const std::int64_t id = ids.row(tokens[b.sorted[found]]);
+  const int segments = (b.count[id] + kEmbeddingSegment - 1) / kEmbeddingSegment;
+  float sum = dtable[id * cols + c];
+#pragma unroll 8
+  for (int k = 0; k < segments; ++k) sum += partials[(b.partial(id, 0) + k) * cols + c];
+  dtable[id * cols + c] = sum;
 }
 
 // One block per position. Samples are added in order.
@@ -161,7 +198,9 @@ void table_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool pac
   const std::int64_t places = args.tokens.num_elems();
   TRIREME_CHECK(places <= 0x7fffffff && num_ids <= 0x7fffffff,
                 "embedding_bwd on cuda: {} tokens are too many", places);
-  const Workspace workspace(exec, static_cast<std::size_t>(3 * num_ids + 1 + 2 * places) * sizeof(int));
+  const EmbeddingWorkspace bytes(args);
+  const Workspace workspace(exec, static_cast<std::size_t>(bytes.buckets));
+  const Workspace partials(exec, static_cast<std::size_t>(bytes.partials));
   Buckets b{};
   b.count = workspace.as<int>();
   b.filled = b.count + num_ids;
@@ -181,8 +220,12 @@ void table_bwd(const KernelContext& exec, const EmbeddingBwdArgs& args, bool pac
   launch(exec, "embedding_bwd", by_place, kThreads, 0, sort_kernel, tokens, n, ids, b);
   with_pack<T>(packed, [&]<int N>(std::integral_constant<int, N>) {
     launch(exec, "embedding_bwd", grid_of(places), kRowThreads, 0, embedding_bwd_kernel<T, N>,
-           args.dx.as<T>(), tokens, ids, b, args.dtable.as<float>(), cols);
+           args.dx.as<T>(), tokens, ids, b, args.dtable.as<float>(), partials.as<float>(), cols);
   });
+  dim3 grid = grid_of(ceil_div(places, kEmbeddingSegment));
+  grid.y = static_cast<unsigned>(ceil_div(cols, kThreads));
+  launch(exec, "embedding_bwd", grid, kThreads, 0, join_segments_kernel, tokens, ids, b,
+         args.dtable.as<float>(), partials.as<float>(), cols);
 }
 
 template <class T>

@@ -5,6 +5,6 @@ file(GLOB trireme_cuda_sources CONFIGURE_DEPENDS
 # The sources with cuDNN, and their replacements without it. A build uses one of the two lists.
 set(trireme_cudnn_sources ${trireme_cuda_sources})
 set(trireme_no_cudnn_sources ${trireme_cuda_sources})
-list(FILTER trireme_cudnn_sources INCLUDE REGEX "(_library_cudnn|cudnn_graph|cudnn_handle)\\.cc$")
+list(FILTER trireme_cudnn_sources INCLUDE REGEX "(_cudnn|cudnn_graph|cudnn_handle)\\.cc$")
 list(FILTER trireme_no_cudnn_sources INCLUDE REGEX "_none\\.cc$")
 list(REMOVE_ITEM trireme_cuda_sources ${trireme_cudnn_sources} ${trireme_no_cudnn_sources})

@@ -50,6 +50,7 @@ void count_workspace(const KernelContext& exec, std::int64_t num_bytes) {
 
 Backend with_workspaces_of_cuda() {
   Backend backend = meta_backend();
+  backend.logits_alignment = kCudaLogitsAlignment;
   backend.ops.set<AttentionBwdArgs>([](const KernelContext& exec, const AttentionBwdArgs& args) {
     count_workspace(exec, attention_bwd_workspace(args));
   });
@@ -58,6 +59,9 @@ Backend with_workspaces_of_cuda() {
   });
   backend.ops.set<MatmulArgs>([](const KernelContext& exec, const MatmulArgs& args) {
     count_workspace(exec, matmul_workspace(args));
+  });
+  backend.ops.set<EmbeddingBwdArgs>([](const KernelContext& exec, const EmbeddingBwdArgs& args) {
+    count_workspace(exec, embedding_bwd_workspace(args));
   });
   backend.ops.set<LstmFwdArgs>([](const KernelContext& exec, const LstmFwdArgs& args) {
     count_workspace(exec, lstm_workspace(args));

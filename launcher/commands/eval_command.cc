@@ -59,7 +59,12 @@ JobConfig eval_config(const TrainedModel& model, const EvalArguments& arguments)
         arguments.overrides, [](const std::string& text) { return text.starts_with(kAnnotationsOverride); });
     if (!has_annotations) config.data.eval_annotations.clear();  // of the other data
   }
-  if (!arguments.on_bad_image.empty()) read_word(arguments.on_bad_image, config.data.on_bad_image);
+  if (!arguments.on_bad_image.empty()) {
+    TRIREME_CHECK(family_of(config.model).data.kind == DataKind::kImages,
+                  "--on-bad-image {}: it has no effect with model.name = \"{}\": leave it out",
+                  arguments.on_bad_image, config.model.name);
+    read_word(arguments.on_bad_image, config.data.on_bad_image);
+  }
   TRIREME_CHECK(!config.data.eval.empty() || config.data.kind == DataKind::kSynthetic,
                 "the checkpoint's job has no data.eval: say what to evaluate on with --data");
   // Folders of diffusers do not say how many vectors a condition has.
@@ -216,8 +221,7 @@ ExitCode run_eval(const EvalArguments& arguments, const LaunchEnvironment& launc
         const JobConfig& config = opened.config;
         session.set_limit(config.parallel.timeout_s.seconds);
         const Watchdog::Scope scope = session.inside("the evaluation");
-        const RankDevice rank =
-            choose_device(config.parallel.device, launch, comm, config.parallel.timeout_s.seconds);
+        const RankDevice rank = choose_device(config.parallel, launch, comm);
         check_same_arithmetic(*comm, arithmetic_of(rank.device));
         const EngineOptions options =
             eval_engine_options(config, arguments, rank.device, launch, comm->size(), *opened.blocks);

@@ -244,7 +244,7 @@ ExitCode run_init(const InitArguments& arguments, const LaunchEnvironment& launc
   check_is_new("--out", arguments.out, arguments.force);
   check_can_be_written("--out", arguments.out);
   const JobTemplate& job = template_of(arguments.name);
-  const Device device = choose_device({}, launch, LocalWorld(1).communicator(0)).device;
+  const Device device = choose_device(std::nullopt, launch, LocalWorld(1).communicator(0)).device;
   TemplateValues values{.sixteen_bits = device.type != DeviceType::kCpu};
   take_pretrained(job, arguments, values);
   take_data(job, arguments, values);

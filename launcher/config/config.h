@@ -72,6 +72,7 @@ struct ModelSection {
   double dropout = 0.0;
   std::optional<bool> tied;  // null: "auto"
   std::int64_t tensor_chunks = 1;
+  std::int64_t loss_parts = 1;
   bool bias = true;
   // Families that denoise only. Their condition is seq_len vectors of condition_width.
   std::int64_t channels = 0;         // of a picture
@@ -81,6 +82,7 @@ struct ModelSection {
   std::int64_t lora_rank = 8;
   double lora_alpha = 16.0;
   bool lora_rank_stabilized = false;
+  FrozenWeights lora_quantize = FrozenWeights::kNumbers;
 
   bool has_adapters() const { return !lora_targets.empty(); }
 };
@@ -192,6 +194,7 @@ struct ParallelSection {
   std::optional<DeviceType> device;  // null: "auto"
   std::int64_t threads = 0;
   bool oversubscribe = false;
+  bool share_device = false;
   std::int64_t memory_limit = 0;
   bool cuda_graph = false;
   bool tune_products = false;

@@ -92,6 +92,9 @@ struct TraceSteps {
 /// Reaction to a spike of the loss or the gradient norm.
 enum class OnSpike : std::uint8_t { kIgnore, kWarn, kSkip, kRollback };
 
+/// The stored form of frozen weights of inner linear layers.
+enum class FrozenWeights : std::uint8_t { kNumbers, kNf4 };
+
 /// The GPUs whose sensors are read.
 enum class GpuSensorChoice : std::uint8_t { kJob, kAll, kNone };
 
@@ -203,6 +206,9 @@ inline constexpr auto kWords<PipelineCut::Kind> =
                                             {PipelineCut::Kind::kParameters, "parameters"},
                                             {PipelineCut::Kind::kBlocks, "blocks"},
                                             {PipelineCut::Kind::kMeasured, "measured"}});
+template <>
+inline constexpr auto kWords<FrozenWeights> =
+    std::to_array<Word<FrozenWeights>>({{FrozenWeights::kNumbers, "none"}, {FrozenWeights::kNf4, "nf4"}});
 template <>
 inline constexpr auto kWords<OnSpike> = std::to_array<Word<OnSpike>>({{OnSpike::kIgnore, "ignore"},
                                                                       {OnSpike::kWarn, "warn"},

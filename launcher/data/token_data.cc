@@ -235,6 +235,14 @@ std::shared_ptr<const Dataset> masked(const JobConfig& config, std::shared_ptr<c
                             .vocab_size = config.model.vocab});
 }
 
+SampleSpec masked_sample_spec(const JobConfig& config) {
+  SampleSpec spec = token_sample_spec(config);
+  if (config.model.task == ModelTask::kMaskedTokens) {
+    spec.target_positions = MaskedTokens::num_targets(config.model.seq_len, config.data.mask_probability);
+  }
+  return spec;
+}
+
 JobData masked(const JobConfig& config, JobData data) {
   if (config.model.task == ModelTask::kClassify) return data;
   data.train = masked(config, std::move(data.train));
@@ -311,7 +319,7 @@ const DataModule kMaskedTokenData{
     .throughput_unit = "tokens",
     .masks_tokens = true,
     .other_kind = DataKind::kDocuments,
-    .sample_spec = token_sample_spec,
+    .sample_spec = masked_sample_spec,
     .describe_sample = describe_tokens,
     .open = [](const JobConfig& config,
                bool read_whole) { return masked(config, open_token_data(config, read_whole)); },

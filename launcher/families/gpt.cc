@@ -12,9 +12,9 @@ namespace trireme {
 namespace {
 
 constexpr std::string_view kNames[] = {"gpt"};
-constexpr std::string_view kKeys[] = {"from",         "size",  "layers",  "hidden",
-                                      "heads",        "vocab", "seq_len", "dropout",
-                                      "norm_epsilon", "tied",  "bias",    "tensor_chunks"};
+constexpr std::string_view kKeys[] = {"from",  "size",          "layers",    "hidden",       "heads",
+                                      "vocab", "seq_len",       "dropout",   "norm_epsilon", "tied",
+                                      "bias",  "tensor_chunks", "loss_parts"};
 
 void check(const ModelSection& model) {
   check_has_shape(model);
@@ -43,6 +43,7 @@ void fill_in(JobConfig& config) {
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
   if (model.norm_epsilon == 0) model.norm_epsilon = GptConfig().norm_epsilon;
   if (!model.tied) model.tied = true;
+  check_loss_parts(model);
   TRIREME_CHECK(
       !config.data.pack || model.tensor_chunks == 1,
       "data.pack = true with model.tensor_chunks = {}: a GPT's embedding in chunks cannot restart its "
@@ -59,7 +60,8 @@ GptConfig gpt_config(const ModelSection& model) {
           .dropout = static_cast<float>(model.dropout),
           .norm_epsilon = model.norm_epsilon,
           .tied = *model.tied,
-          .tensor_chunks = static_cast<int>(model.tensor_chunks)};
+          .tensor_chunks = static_cast<int>(model.tensor_chunks),
+          .loss_parts = model.loss_parts};
 }
 
 BlockList build(const ModelSection& model) {

@@ -40,7 +40,8 @@ constexpr std::string_view kKeys[] = {"from",
                                       "rope_attention_factor",
                                       "norm_epsilon",
                                       "tied",
-                                      "tensor_chunks"};
+                                      "tensor_chunks",
+                                      "loss_parts"};
 
 /// The starting point of build() if model.size is empty.
 constexpr LlamaConfig kUnsized{.kv_heads = 0, .ffn = 0, .vocab = 0, .rope_theta = 10000.0};
@@ -83,9 +84,9 @@ void check(const ModelSection& model) {
   const std::int64_t kv_heads = model.kv_heads > 0 ? model.kv_heads : base.kv_heads;
   TRIREME_CHECK(kv_heads == 0 || heads % kv_heads == 0,
                 "model.kv_heads = {} does not divide model.heads = {}", kv_heads, heads);
-  TRIREME_CHECK(model.qk_norm == QkNorm::kNone || model.tensor_chunks == 1,
-                "model.qk_norm is not computed in tensor chunks, because all heads share its weights: use "
-                "model.tensor_chunks = 1, not {}",
+  TRIREME_CHECK(model.qk_norm != QkNorm::kWhole || model.tensor_chunks == 1,
+                "model.qk_norm = \"whole\" is not computed in tensor chunks, because a norm would need the "
+                "heads of all ranks: use model.tensor_chunks = 1, not {}",
                 model.tensor_chunks);
   check_tensor_chunks(model, {"kv_heads", kv_heads > 0 ? kv_heads : heads}, {"hidden", hidden});
   const std::int64_t sized_ffn = model.ffn > 0 ? model.ffn : base.ffn;
@@ -124,6 +125,7 @@ void fill_in(JobConfig& config) {
   fill(model.norm_epsilon, base.norm_epsilon);
   if (!model.tied) model.tied = base.tied;
   if (model.vocab == 0) model.vocab = vocab_of_data(config.data);
+  check_loss_parts(model);
 }
 
 LlamaConfig llama_config(const ModelSection& model) {
@@ -154,7 +156,8 @@ LlamaConfig llama_config(const ModelSection& model) {
           .window = model.window,
           .layer_pattern = model.layer_pattern,
           .tied = *model.tied,
-          .tensor_chunks = static_cast<int>(model.tensor_chunks)};
+          .tensor_chunks = static_cast<int>(model.tensor_chunks),
+          .loss_parts = model.loss_parts};
 }
 
 BlockList build(const ModelSection& model) {

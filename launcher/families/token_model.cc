@@ -27,8 +27,19 @@ std::string chunks_text(const ModelSection& model) {
   return text;
 }
 
+void check_loss_parts(const ModelSection& model) {
+  const bool is_split = model.tensor_chunks > 1 && model.vocab % model.tensor_chunks == 0;
+  TRIREME_CHECK(
+      model.loss_parts == 1 || !is_split,
+      "model.loss_parts = {} does not go with model.tensor_chunks = {}, which splits model.vocab = {}: "
+      "set one of them to 1",
+      model.loss_parts, model.tensor_chunks, model.vocab);
+}
+
 std::string tied_variant(const ModelSection& model) {
-  return *model.tied ? ", tied" : ", untied";
+  std::string text = *model.tied ? ", tied" : ", untied";
+  if (model.loss_parts > 1) text += fmt::format(", {} loss parts", model.loss_parts);
+  return text;
 }
 
 }  // namespace trireme

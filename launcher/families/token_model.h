@@ -14,7 +14,10 @@ void check_has_shape(const ModelSection& model);
 /// ModelFamily::describe.
 std::string chunks_text(const ModelSection& model);
 
-/// ", tied" or ", untied": ModelFamily::variant.
+/// Throws Error(kInvalidInput) for model.loss_parts above 1 with a vocabulary in tensor chunks.
+void check_loss_parts(const ModelSection& model);
+
+/// ", tied" or ", untied", and the loss parts: ModelFamily::variant.
 std::string tied_variant(const ModelSection& model);
 
 }  // namespace trireme

@@ -63,7 +63,7 @@ std::string note_on_device(const JobConfig& config) {
 }
 
 RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironment& launch,
-                         const std::shared_ptr<Communicator>& host, double timeout_s) {
+                         const std::shared_ptr<Communicator>& host, double timeout_s, DeviceSharing sharing) {
   const RankDevice cpu{{DeviceType::kCpu, 0}, host};
   if (wanted == DeviceType::kCpu || (!wanted && !in_this_build(DeviceType::kCuda))) return cpu;
   const auto [num_gpus, reason] = find_gpus();
@@ -72,14 +72,28 @@ RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironme
     return cpu;
   }
   RankDevice chosen;
+  bool shares = false;
   run_stage(*host, [&] {
     if (!reason.empty()) {
       throw Error(ErrorCode::kUnsupported,
                   "parallel.device = \"cuda\", but {}; use device = \"cpu\" or \"auto\"", reason);
     }
-    chosen.device = gpu_of_rank(
-        {.local_rank = launch.local_rank, .num_local_ranks = launch.num_local_ranks, .num_gpus = num_gpus});
+    const RankPlacement placement{.local_rank = launch.local_rank,
+                                  .num_local_ranks = launch.num_local_ranks,
+                                  .num_gpus = num_gpus,
+                                  .may_share = sharing == DeviceSharing::kPermitted};
+    chosen.device = gpu_of_rank(placement);
+    shares = placement.shares();
   });
+  // NCCL needs the settings of all ranks: another machine may have a GPU for each of its ranks.
+  if (any_rank(*host, shares)) {
+    prepare_environment_for_shared_gpus(launch);
+    if (host->rank() == 0) {
+      log_warning(
+          "parallel.share_device: ranks take turns on a GPU and communicate over sockets, which is slow and "
+          "for tests only");
+    }
+  }
   using Seconds = std::chrono::duration<double>;
   constexpr Seconds kNoLimit = std::chrono::hours(24 * 365), kLater = std::chrono::minutes(1);
   const Seconds timeout = timeout_s > 0 ? std::min(kNoLimit, Seconds(timeout_s) + kLater) : kNoLimit;
@@ -87,6 +101,12 @@ RankDevice choose_device(std::optional<DeviceType> wanted, const LaunchEnvironme
                                                           std::chrono::ceil<std::chrono::seconds>(timeout))
                                  : host;
   return chosen;
+}
+
+RankDevice choose_device(const ParallelSection& parallel, const LaunchEnvironment& launch,
+                         const std::shared_ptr<Communicator>& host) {
+  return choose_device(parallel.device, launch, host, parallel.timeout_s.seconds,
+                       parallel.share_device ? DeviceSharing::kPermitted : DeviceSharing::kRefused);
 }
 
 }  // namespace trireme

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <initializer_list>
 #include <sstream>
+#include <utility>
 
 #include "launcher/host/thread_stacks.h"
 #include "runtime/base/error.h"
@@ -114,6 +115,21 @@ void prepare_environment_for_stages(const EnvironmentLookup& lookup, const Envir
       kQueues, queues.value_or(0), kFewestQueues);
   if (!queues) set(kQueues, "32");
   if (!lookup("CUDA_MODULE_LOADING")) set("CUDA_MODULE_LOADING", "EAGER");
+}
+
+void prepare_environment_for_shared_gpus(const LaunchEnvironment& launch, const EnvironmentLookup& lookup,
+                                         const EnvironmentSetter& set) {
+  // The only value that a user cannot choose: mpirun would give all ranks the same.
+  set("NCCL_HOSTID", fmt::format("trireme-rank-{}", launch.rank).c_str());
+  const bool one_machine = launch.num_local_ranks == launch.num_ranks;
+  const std::pair<const char*, const char*> defaults[] = {
+      {"NCCL_SOCKET_IFNAME", one_machine ? "lo" : nullptr},
+      {"NCCL_IB_DISABLE", "1"},
+      {"NCCL_ALGO", "Ring"},
+      {"NCCL_PROTO", "Simple"}};
+  for (const auto& [name, value] : defaults) {
+    if (value != nullptr && !lookup(name)) set(name, value);
+  }
 }
 
 bool prepare_environment_for_threads(const EnvironmentLookup& lookup, const EnvironmentSetter& set) {

@@ -44,6 +44,14 @@ void set_environment_variable(const char* name, const char* value);
 void prepare_environment_for_stages(const EnvironmentLookup& lookup = environment_variable,
                                     const EnvironmentSetter& set = set_environment_variable);
 
+/// Sets what NCCL reads at its first call, for ranks that share a GPU. NCCL rejects two ranks of one host on
+/// one GPU, so each rank claims its own host and communicates over sockets, on the loopback interface if the
+/// job has one machine. NCCL_ALGO and NCCL_PROTO, unless they are set: the algorithm that links neighbours
+/// only, and the protocol that does not spin on flags in memory, where ranks that take turns are slowest.
+void prepare_environment_for_shared_gpus(const LaunchEnvironment& launch,
+                                         const EnvironmentLookup& lookup = environment_variable,
+                                         const EnvironmentSetter& set = set_environment_variable);
+
 /// [Note: threads that wait] Between two parallel regions OpenMP's threads spin, with libgomp's default for
 /// some milliseconds. On dedicated cores this costs nothing. If another process needs the core, such as a
 /// second rank or a build, the spinning threads delay the thread that they all wait for, and a step takes

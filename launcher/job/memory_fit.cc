@@ -7,6 +7,7 @@
 #include "launcher/host/machine.h"
 #include "launcher/job/build.h"
 #include "launcher/state/initial_weights.h"
+#include "parallel/comm/nccl.h"
 #include "runtime/base/error.h"
 
 namespace trireme {
@@ -43,7 +44,12 @@ MemoryLimit memory_limit(const JobConfig& config, Device device, int num_local_r
   if (!traits(device.type).host_memory) {
     const DeviceReport report = backend_for(device.type).examine_devices();
     const DeviceReport::Card& card = report.devices.at(static_cast<std::size_t>(device.index));
-    return {card.memory_bytes, to_string(device) + ", " + card.name};
+    const RankPlacement placement{.num_local_ranks = num_local_ranks,
+                                  .num_gpus = static_cast<int>(report.devices.size()),
+                                  .may_share = config.parallel.share_device};
+    const int ranks = placement.ranks_per_gpu();
+    return {card.memory_bytes / ranks, to_string(device) + ", " + card.name +
+                                           (ranks == 1 ? "" : fmt::format(", for each of {} ranks", ranks))};
   }
   const int ranks = std::max(1, num_local_ranks);
   return {total_memory_bytes() / ranks,

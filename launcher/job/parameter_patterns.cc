@@ -59,7 +59,8 @@ ParameterRules parameter_rules(const JobConfig& config) {
   return {.frozen = config.train.freeze,
           .trained = trained_with_adapters(config.model),
           .lr_scale = config.optimizer.lr_scale,
-          .decay_scale = config.optimizer.decay_scale};
+          .decay_scale = config.optimizer.decay_scale,
+          .quantizes = config.model.has_adapters() && config.model.lora_quantize == FrozenWeights::kNf4};
 }
 
 void check_patterns(const JobConfig& config, const BlockList& blocks) {
@@ -80,8 +81,9 @@ void check_same_training(const JobConfig& before, const JobConfig& now, const Bl
   const auto lora = [](ModelSection model) {
     if (!model.has_adapters()) return std::string("none");
     std::ranges::sort(model.lora_targets);
-    return fmt::format("{{ rank = {}, alpha = {}{}, targets = {} }}", model.lora_rank, model.lora_alpha,
+    return fmt::format("{{ rank = {}, alpha = {}{}{}, targets = {} }}", model.lora_rank, model.lora_alpha,
                        model.lora_rank_stabilized ? ", rank_stabilized = true" : "",
+                       model.lora_quantize == FrozenWeights::kNf4 ? ", quantize = \"nf4\"" : "",
                        listed_patterns(model.lora_targets));
   };
   TRIREME_CHECK(

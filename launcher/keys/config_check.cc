@@ -189,12 +189,11 @@ void check_config(const JobConfig& config) {
       "log.trace_step = {}: a step that parallel.cuda_graph replays has no actions to time; set one "
       "of them to its default",
       to_word(config.log.trace_step));
-  const bool has_varying_targets =
-      family_of(config.model).data.masks_tokens || config.data.kind == DataKind::kChat;
-  TRIREME_CHECK(!config.parallel.cuda_graph || !has_varying_targets,
-                "parallel.cuda_graph replays a step as it was recorded, and a {}'s number of targets differs "
-                "from step to step: set it to false",
-                config.model.name);
+  TRIREME_CHECK(
+      !config.parallel.cuda_graph || !is_of_documents(config.data.kind),
+      "parallel.cuda_graph replays a step as it was recorded, and with data.kind = \"{}\" the number "
+      "of targets differs from step to step: set it to false",
+      config.data.kind == DataKind::kChat ? "chat" : "documents");
   TRIREME_CHECK(
       config.train.on_spike != OnSpike::kRollback || config.checkpoint.every > 0,
       "train.on_spike = \"rollback\" goes back to a checkpoint, and checkpoint.every = 0 saves none: set "

@@ -97,6 +97,13 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
       .add("rank_stabilized", &M::lora_rank_stabilized, any(),
            "Scale by alpha / sqrt(rank) instead (rsLoRA), so that outputs and gradients keep their size with "
            "larger ranks. An `alpha` chosen for alpha / rank becomes too large by sqrt(rank).")
+      .only(with_targets)
+      .add(
+          "quantize", &M::lora_quantize,
+          "Stored form of the frozen weights of all inner linear layers. `nf4` (QLoRA): codes of 4.127 bits "
+          "in all, as in bitsandbytes with double quantization, decoded to the compute dtype when they are "
+          "used. Every data rank has all codes, whatever `parallel.zero` is. Checkpoints and exports contain "
+          "the decoded numbers.")
       .only(with_targets);
 }
 
@@ -255,6 +262,11 @@ void add_engine_keys(std::vector<ConfigKey>& keys) {
       .add("oversubscribe", &L::oversubscribe, any(),
            "Permit more `threads` than cores that a rank may use. Such threads wait for each other, and a "
            "step takes many times as long. The results do not change.")
+      .add(
+          "share_device", &L::share_device, any(),
+          "Permit more ranks than GPUs on a machine, for tests of layouts: rank r of the machine uses GPU r "
+          "modulo their number, and its share of the GPU's memory. Ranks take turns on a GPU and communicate "
+          "over sockets, so a step takes many times as long. The results do not change. No effect on CPUs.")
       .add_bytes("memory_limit", &L::memory_limit, at_least(0),
                  "Memory limit of a rank in bytes, without library workspaces. A job that needs more is "
                  "refused before step 1. An integer, or a string such as \"12 GiB\". 0: the memory of the "

@@ -147,8 +147,10 @@ void add_data_keys(std::vector<ConfigKey>& keys) {
            "target are left out. The run logs the numbers.");
   SectionKeys<D>(keys, "data", &JobConfig::data, {for_masked_models()})
       .add("mask_probability", &D::mask_probability, each_within(0, 1),
-           "Probability that a token is a target. 80 % of the targets are masked, 10 % become random tokens. "
-           "A step whose batch has no target makes an update with zero gradients and a loss of 0.")
+           "Share of a row's tokens that are targets, rounded, and at least one token. 80 % of the targets "
+           "are "
+           "masked, 10 % become random tokens. A step whose batch has no target makes an update with zero "
+           "gradients and a loss of 0.")
       .add("mask_token", &D::mask_token, count_from(0),
            "Id of the mask token; 103 in BERT's vocabulary. 0: the last id of `model.vocab`, whose default "
            "has one more than the data's tokenizer.")

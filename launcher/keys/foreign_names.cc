@@ -59,6 +59,7 @@ constexpr ForeignName kForeignNames[] = {
     {"lora_alpha", "train.lora.alpha", ""},
     {"use_rslora rslora", "train.lora.rank_stabilized", ""},
     {"target_modules lora_target_modules", "train.lora.targets", ""},
+    {"load_in_4bit bnb_4bit_quant_type", "train.lora.quantize", "\"nf4\""},
     {"lora_dropout", "", "adapters have no dropout of their own"},
     {"early_stopping_patience", "", "a run ends after train.steps, or train.max_minutes"},
     {"push_to_hub", "", "`trireme export --format hf` writes a folder to upload"},

@@ -181,6 +181,14 @@ void add_model_keys(std::vector<ConfigKey>& keys) {
            "divide the groups and `heads` (`llama`: `kv_heads`). Above 1, `heads` must be even. A power of "
            "two that divides `hidden` and `ffn`. It determines the last bits of the results, like "
            "`train.micro_batch`, and cannot change during a training.")
+      .add(
+          "loss_parts", &M::loss_parts, count_from(1),
+          "Parts of the rows of a micro-batch's logits that the head computes one after the other, with "
+          "their "
+          "loss and gradients, so that only one part of the logits is in memory. The gradients of the output "
+          "layer are then kept in fp32 from forward to backward. Needs an unsplit vocabulary: "
+          "`tensor_chunks` = 1, or a vocabulary that it does not divide. It determines the last bits of the "
+          "results, like `train.micro_batch`, and cannot change during a training.")
       .add_boolean_or_auto("tied", &M::tied,
                            "The output layer shares the token embedding. `auto`: as published; without "
                            "`size`, true for `gpt` and false for `llama` and `lstm`.")

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/python/samples.h"
 #include "runtime/base/error.h"
 #include "runtime/data/permutation.h"
 
@@ -16,7 +17,7 @@ CallbackDataset::CallbackDataset(Options options) : options_(std::move(options))
 }
 
 std::int64_t CallbackDataset::targets_per_sample() const {
-  return options_.sample.target_dtype == DType::kInt32 ? options_.sample.target.num_elems() : 1;
+  return trireme::targets_per_sample(options_.sample);
 }
 
 HostBatch CallbackDataset::read_train(std::int64_t first, std::int64_t count) const {

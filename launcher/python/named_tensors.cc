@@ -7,6 +7,12 @@
 
 namespace trireme {
 
+std::span<float> NamedFloats::all() const {
+  std::size_t count = 1;
+  for (const auto extent : entry.shape) count *= static_cast<std::size_t>(extent);
+  return {values, count};
+}
+
 NamedTensors::NamedTensors(const std::vector<NamedFloats>& tensors) {
   for (const NamedFloats& tensor : tensors) tensors_.emplace(tensor.entry.name, &tensor);
 }

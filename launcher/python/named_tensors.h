@@ -14,6 +14,8 @@ namespace trireme {
 struct NamedFloats {
   SafetensorsEntry entry;
   float* values = nullptr;
+
+  std::span<float> all() const;
 };
 
 class NamedTensors final : public TensorSource {

@@ -1,9 +1,11 @@
 #include "launcher/python/python_session.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "launcher/python/session.h"
@@ -22,25 +24,28 @@ using StateArray = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
 // The interpreter's lock is free whenever ranks work: their threads may need it.
 class PythonSession {
  public:
-  PythonSession(const JobConfig& config, int local, const DataTuple& train, const DataTuple& eval,
-                std::optional<nb::object> loss) {
-    Session::Options options{.config = config, .num_ranks = local};
-    if (train) options.data = data_of(config, *train, eval);
-    if (loss) options.loss = python_loss(std::move(*loss));
-    const nb::gil_scoped_release free;
-    session_ = std::make_unique<Session>(std::move(options));
+  PythonSession(const JobConfig& config, int local, std::shared_ptr<MpiRanks> mpi, const DataTuple& train,
+                const DataTuple& eval, std::optional<nb::object> loss) {
+    Session::Options options{.job = {.config = config, .data = std::nullopt, .loss = {}},
+                             .num_ranks = local,
+                             .mpi = std::move(mpi),
+                             .poll = [this] { look_for_signals(); }};
+    if (train) options.job.data = data_of(config, *train, eval);
+    if (loss) options.job.loss = python_loss(std::move(*loss));
+    call([&] { session_ = std::make_unique<Session>(std::move(options)); });
   }
   PythonSession(const PythonSession&) = delete;
   PythonSession& operator=(const PythonSession&) = delete;
   ~PythonSession() {
-    if (session_ && !session_->is_of_this_process()) static_cast<void>(session_.release());  // a fork
     const nb::gil_scoped_release free;
+    if (session_ && !session_->can_end()) static_cast<void>(session_.release());
     session_.reset();
   }
 
   void close() {
     const nb::gil_scoped_release free;
-    if (session_ && session_->is_of_this_process()) session_->stop_training();
+    if (session_ && !session_->can_end()) static_cast<void>(session_.release());
+    if (session_) session_->stop_training();
     session_.reset();
   }
 
@@ -49,32 +54,32 @@ class PythonSession {
     return *session_;
   }
 
-  nb::dict step(const HostArray& inputs, const HostArray& targets, std::optional<double> lr) const {
+  nb::dict step(const HostArray& inputs, const HostArray& targets, std::optional<double> lr) {
     const Samples samples = samples_of(inputs, &targets);
-    const StepResult result = [&] {
-      const nb::gil_scoped_release free;
-      return open().step(samples, lr);
-    }();
-    nb::dict record;
-    record["step"] = result.step;
-    record["loss"] = static_cast<double>(result.loss);
-    record["grad_norm"] = static_cast<double>(result.grad_norm);
-    record["loss_scale"] = static_cast<double>(result.loss_scale);
-    record["skipped"] = result.skipped;
-    return record;
+    return record_of(call([&] { return open().step(samples, lr); }));
   }
 
-  double evaluate(const HostArray& inputs, const HostArray& targets) const {
+  std::vector<std::vector<std::int64_t>> rounds() {
+    return call([&] { return open().rounds(); });
+  }
+  double forward(const HostArray& inputs, const HostArray& targets, std::optional<std::int64_t> num_targets) {
     const Samples samples = samples_of(inputs, &targets);
-    const nb::gil_scoped_release free;
-    return static_cast<double>(open().evaluate(samples));
+    return static_cast<double>(call([&] { return open().forward(samples, num_targets); }));
+  }
+  void backward() {
+    call([&] { open().backward(); });
+  }
+  nb::dict update(std::optional<double> lr) {
+    return record_of(call([&] { return open().update(lr); }));
   }
 
-  nb::dict evaluate_data() const {
-    const EvalMetrics metrics = [&] {
-      const nb::gil_scoped_release free;
-      return open().evaluate_data();
-    }();
+  double evaluate(const HostArray& inputs, const HostArray& targets) {
+    const Samples samples = samples_of(inputs, &targets);
+    return static_cast<double>(call([&] { return open().evaluate(samples); }));
+  }
+
+  nb::dict evaluate_data() {
+    const EvalMetrics metrics = call([&] { return open().evaluate_data(); });
     nb::dict record;
     record["loss"] = metrics.loss;
     record["samples"] = metrics.num_samples;
@@ -83,28 +88,27 @@ class PythonSession {
     return record;
   }
 
-  nb::object logits(const HostArray& inputs) const {
+  nb::object logits(const HostArray& inputs) {
     const Samples samples = samples_of(inputs, nullptr);
-    std::vector<float> values;
-    std::vector<std::int64_t> shape;
-    {
-      const nb::gil_scoped_release free;
-      open().logits(samples, [&](std::int64_t sample, std::span<const float> of_sample, const Shape& batch) {
-        if (values.empty()) {
-          values.resize(of_sample.size() * static_cast<std::size_t>(samples.count));
-          shape = shape_of(samples.count, static_cast<std::int64_t>(of_sample.size()), batch);
-        }
-        std::ranges::copy(of_sample, values.begin() + sample * std::ssize(of_sample));
-      });
-    }
-    return new_array(values.data(), shape);
+    GatheredLogits logits;
+    call([&] { open().logits(samples, logits); });
+    return new_array(logits.values.data(), logits.shape);
   }
 
-  nb::list state_entries() const {
-    const std::vector<SafetensorsEntry> entries = [&] {
-      const nb::gil_scoped_release free;
-      return open().state_entries();
-    }();
+  std::vector<std::int32_t> generate(const std::vector<std::int32_t>& prompt, std::int64_t tokens,
+                                     double temperature, std::int64_t top_k, double top_p, std::uint64_t seed,
+                                     std::int64_t vocab) {
+    const SamplingOptions sampling{.num_tokens = tokens,
+                                   .choices = vocab,
+                                   .temperature = temperature,
+                                   .top_k = top_k,
+                                   .top_p = top_p,
+                                   .seed = seed};
+    return call([&] { return open().generate(prompt, sampling); });
+  }
+
+  nb::list state_entries() {
+    const std::vector<SafetensorsEntry> entries = call([&] { return open().state_entries(); });
     nb::list list;
     for (const SafetensorsEntry& entry : entries) {
       nb::list shape;
@@ -114,36 +118,75 @@ class PythonSession {
     return list;
   }
 
-  void read_state(const std::vector<std::string>& names, const std::vector<StateArray>& arrays) const {
+  void read_state(const std::vector<std::string>& names, const std::vector<StateArray>& arrays) {
     const std::vector<NamedFloats> tensors = named(names, arrays);
-    const nb::gil_scoped_release free;
-    open().read_state(tensors);
+    call([&] { open().read_state(tensors); });
   }
-  void load_state(const std::vector<std::string>& names, const std::vector<StateArray>& arrays) const {
+  void load_state(const std::vector<std::string>& names, const std::vector<StateArray>& arrays) {
     const std::vector<NamedFloats> tensors = named(names, arrays);
-    const nb::gil_scoped_release free;
-    open().load_state(tensors);
+    call([&] { open().load_state(tensors); });
+  }
+  std::string state_hash() {
+    return call([&] { return open().state_hash(); });
+  }
+  std::string save(const std::string& out) {
+    return call([&] { return open().save(out).string(); });
+  }
+  void resume(const std::string& place) {
+    call([&] { open().resume(place); });
+  }
+  void start_training(const std::string& out, bool prints) {
+    call([&] { open().start_training({.out = out, .prints = prints}); });
+  }
+  void stop_training() {
+    call([&] { open().stop_training(); });
   }
 
   /// Raises KeyboardInterrupt after a signal, when the training has ended with a checkpoint.
-  std::optional<std::string> next_record() const {
-    std::unique_ptr<nb::python_error> interrupt;
-    std::optional<std::string> record;
-    {
-      const nb::gil_scoped_release free;
-      record = open().next_record([&] {
-        const nb::gil_scoped_acquire lock;
-        if (PyErr_CheckSignals() == 0) return;
-        auto error = std::make_unique<nb::python_error>();
-        if (!interrupt) interrupt = std::move(error);
-        open().request_stop();
-      });
-    }
-    if (interrupt) throw nb::python_error(std::move(*interrupt));
-    return record;
+  std::optional<std::string> next_record() {
+    return call([&] { return open().next_record(); });
   }
 
  private:
+  /// Calls without the interpreter's lock. Raises what a handler of a signal raised meanwhile.
+  template <class F>
+  std::invoke_result_t<F&> call(F function) {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&>>) {
+      {
+        const nb::gil_scoped_release free;
+        function();
+      }
+      raise_interrupt();
+    } else {
+      auto result = [&] {
+        const nb::gil_scoped_release free;
+        return function();
+      }();
+      raise_interrupt();
+      return result;
+    }
+  }
+  void raise_interrupt() {
+    if (interrupt_) throw nb::python_error(std::move(*std::exchange(interrupt_, nullptr)));
+  }
+  void look_for_signals() {
+    const nb::gil_scoped_acquire lock;
+    if (PyErr_CheckSignals() == 0) return;
+    auto error = std::make_unique<nb::python_error>();
+    if (!interrupt_) interrupt_ = std::move(error);
+    if (session_) session_->request_stop();
+  }
+
+  static nb::dict record_of(const StepResult& result) {
+    nb::dict record;
+    record["step"] = result.step;
+    record["loss"] = static_cast<double>(result.loss);
+    record["grad_norm"] = static_cast<double>(result.grad_norm);
+    record["loss_scale"] = static_cast<double>(result.loss_scale);
+    record["skipped"] = result.skipped;
+    return record;
+  }
+
   static JobData data_of(const JobConfig& config, const nb::tuple& train, const DataTuple& eval) {
     JobData data;
     std::tie(data.train, data.train_fingerprint) = dataset_of(config, train);
@@ -172,17 +215,6 @@ class PythonSession {
             .count = static_cast<std::int64_t>(inputs.shape(0))};
   }
 
-  /// `batch`: the shape of a micro-batch's logits, whose first dim may hold the rows of all its samples.
-  static std::vector<std::int64_t> shape_of(std::int64_t count, std::int64_t elems_per_sample,
-                                            const Shape& batch) {
-    std::vector<std::int64_t> shape{count};
-    std::int64_t inner = 1;
-    for (int i = 1; i < batch.rank(); ++i) inner *= batch.dim(i);
-    if (elems_per_sample != inner) shape.push_back(elems_per_sample / inner);
-    for (int i = 1; i < batch.rank(); ++i) shape.push_back(batch.dim(i));
-    return shape;
-  }
-
   static std::vector<NamedFloats> named(const std::vector<std::string>& names,
                                         const std::vector<StateArray>& arrays) {
     std::vector<NamedFloats> tensors;
@@ -197,6 +229,7 @@ class PythonSession {
   }
 
   std::unique_ptr<Session> session_;
+  std::unique_ptr<nb::python_error> interrupt_;  // needs the interpreter's lock
 };
 
 }  // namespace
@@ -204,38 +237,44 @@ class PythonSession {
 void bind_session(nb::module_& module) {
   using Free = nb::call_guard<nb::gil_scoped_release>;
   const auto array = [](const char* name) { return nb::arg(name).noconvert(); };
+  nb::class_<MpiRanks>(module, "MpiRanks")
+      .def(nb::init<int>(), nb::arg("fortran_comm"), Free())
+      .def(
+          "fail",
+          [](MpiRanks& self, const std::string& message) {
+            self.fail(Error(ErrorCode::kRuntime, "{}", message));
+          },
+          nb::arg("message"))
+      .def("end_job", &MpiRanks::end_job, Free());
   nb::class_<PythonSession>(module, "Session")
-      .def(nb::init<const JobConfig&, int, const DataTuple&, const DataTuple&, std::optional<nb::object>>(),
-           nb::arg("job"), nb::arg("local"), nb::arg("train").none(), nb::arg("eval").none(),
-           nb::arg("loss").none())
+      .def(nb::init<const JobConfig&, int, std::shared_ptr<MpiRanks>, const DataTuple&, const DataTuple&,
+                    std::optional<nb::object>>(),
+           nb::arg("job"), nb::arg("local"), nb::arg("mpi").none(), nb::arg("train").none(),
+           nb::arg("eval").none(), nb::arg("loss").none())
       .def("close", &PythonSession::close)
       .def("steps_done", [](const PythonSession& self) { return self.open().steps_done(); })
       .def("is_training", [](const PythonSession& self) { return self.open().is_training(); })
       .def("step", &PythonSession::step, array("inputs"), array("targets"), nb::arg("lr").none())
+      .def("engine_us", [](const PythonSession& self) { return self.open().engine_us(); })
+      .def("rounds", &PythonSession::rounds)
+      .def("forward", &PythonSession::forward, array("inputs"), array("targets"),
+           nb::arg("num_targets").none())
+      .def("backward", &PythonSession::backward)
+      .def("update", &PythonSession::update, nb::arg("lr").none())
       .def("evaluate", &PythonSession::evaluate, array("inputs"), array("targets"))
       .def("evaluate_data", &PythonSession::evaluate_data)
       .def("logits", &PythonSession::logits, array("inputs"))
+      .def("generate", &PythonSession::generate, nb::arg("prompt"), nb::arg("tokens"), nb::arg("temperature"),
+           nb::arg("top_k"), nb::arg("top_p"), nb::arg("seed"), nb::arg("vocab"))
       .def("state_entries", &PythonSession::state_entries)
       .def("read_state", &PythonSession::read_state, nb::arg("names"), array("arrays"))
       .def("load_state", &PythonSession::load_state, nb::arg("names"), array("arrays"))
-      .def(
-          "state_hash", [](const PythonSession& self) { return self.open().state_hash(); }, Free())
-      .def(
-          "save",
-          [](const PythonSession& self, const std::string& out) { return self.open().save(out).string(); },
-          nb::arg("out"), Free())
-      .def(
-          "resume", [](const PythonSession& self, const std::string& place) { self.open().resume(place); },
-          nb::arg("place"), Free())
-      .def(
-          "start_training",
-          [](const PythonSession& self, const std::string& out, bool prints) {
-            self.open().start_training({.out = out, .prints = prints});
-          },
-          nb::arg("out"), nb::arg("prints"), Free())
+      .def("state_hash", &PythonSession::state_hash)
+      .def("save", &PythonSession::save, nb::arg("out"))
+      .def("resume", &PythonSession::resume, nb::arg("place"))
+      .def("start_training", &PythonSession::start_training, nb::arg("out"), nb::arg("prints"))
       .def("next_record", &PythonSession::next_record)
-      .def(
-          "stop_training", [](const PythonSession& self) { self.open().stop_training(); }, Free());
+      .def("stop_training", &PythonSession::stop_training);
 }
 
 }  // namespace trireme

@@ -1,41 +1,22 @@
 #include "launcher/python/rank_team.h"
 
-#include <pthread.h>
-
 #include <chrono>
-#include <csignal>
 #include <utility>
 
 #include "launcher/host/agreement.h"
 #include "launcher/host/error_report.h"
+#include "launcher/python/computing_thread.h"
 
 namespace trireme {
 namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{50};
 
-/// Blocks all signals of the calling thread, and of threads that it starts, during its lifetime.
-class BlockedSignals {
- public:
-  BlockedSignals() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &former_);
-  }
-  BlockedSignals(const BlockedSignals&) = delete;
-  BlockedSignals& operator=(const BlockedSignals&) = delete;
-  ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &former_, nullptr); }
-
- private:
-  sigset_t former_;
-};
-
 }  // namespace
 
-RankTeam::RankTeam(int num_ranks) : world_(num_ranks), num_seen_(static_cast<std::size_t>(num_ranks)) {
-  for (int rank = 0; rank < num_ranks; ++rank) comms_.push_back(world_.communicator(rank));
-  const BlockedSignals blocked;
-  for (int rank = 0; rank < num_ranks; ++rank) threads_.emplace_back([this, rank] { serve(rank); });
+RankTeam::RankTeam(std::vector<std::shared_ptr<Communicator>> comms, FirstRank first)
+    : comms_(std::move(comms)), first_(first), num_seen_(comms_.size()) {
+  for (int rank = first_ == FirstRank::kOnCaller ? 1 : 0; rank < size(); ++rank) add_thread(rank);
 }
 
 RankTeam::~RankTeam() {
@@ -43,15 +24,35 @@ RankTeam::~RankTeam() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void RankTeam::run(Work work, const Poll& poll) {
-  if (broken_) throw *broken_;
-  const auto command = post(std::move(work));
-  wait_until([&] { return command->left == 0; }, poll);
+void RankTeam::add_thread(int rank) {
+  {
+    const std::lock_guard lock(mutex_);
+    num_seen_[static_cast<std::size_t>(rank)] = num_posted_;
+  }
+  const BlockedSignals blocked;
+  threads_.emplace_back([this, rank] { serve(rank); });
+}
+
+void RankTeam::run(const Work& work, const Poll& poll) {
+  if (const auto broken = this->broken()) throw *broken;
+  if (first_ == FirstRank::kOnThread) {
+    const auto command = post(work);
+    wait_until([&] { return command->left == 0; }, poll);
+    return throw_failure();
+  }
+  const auto command =
+      size() > 1 ? post(work, 1) : std::make_shared<Command>(Command{.work = work, .left = 1});
+  {
+    const CallerComputes computes;
+    execute(*command, 0);
+  }
+  if (size() > 1) wait_until([&] { return command->left == 0; }, poll);
   throw_failure();
 }
 
 void RankTeam::start(Work work) {
-  if (broken_) throw *broken_;
+  if (const auto broken = this->broken()) throw *broken;
+  if (std::ssize(threads_) < size()) add_thread(0);
   started_ = post(std::move(work));
 }
 
@@ -59,7 +60,7 @@ bool RankTeam::wait(const Poll& poll) {
   const auto started = started_;
   for (;;) {
     wait_until([&] { return num_paused_ == started->left; }, poll);
-    if (started->left == 0) break;
+    if (started->left == 0 || given_up_) break;
     if (!failure_) return true;
     resume();  // the failure of another rank ends the work of this one, too
   }
@@ -95,6 +96,7 @@ void RankTeam::serve(int rank) {
       seen = num_posted_;
       command = command_;
     }
+    if (rank < command->first) continue;
     if (!command->work) return;
     execute(*command, rank);
   }
@@ -111,7 +113,7 @@ void RankTeam::execute(Command& command, int rank) {
   } catch (const std::exception& error) {
     const Error own = as_error(error);
     failure = size() > 1 ? own.saying(naming_rank(rank, own.what())) : own;
-    comm(rank)->abort(own);
+    if (first_ == FirstRank::kOnCaller) comm(rank)->abort(own);  // else it would end this process, too
   }
   {
     const std::lock_guard lock(mutex_);
@@ -122,8 +124,11 @@ void RankTeam::execute(Command& command, int rank) {
   changed_.notify_all();
 }
 
-std::shared_ptr<RankTeam::Command> RankTeam::post(Work work) {
-  auto command = std::make_shared<Command>(Command{.work = std::move(work), .left = size()});
+std::shared_ptr<RankTeam::Command> RankTeam::post(Work work, int first) {
+  auto command = std::make_shared<Command>();
+  command->work = std::move(work);
+  command->first = first;
+  command->left = size();
   {
     const std::lock_guard lock(mutex_);
     command_ = command;
@@ -135,12 +140,26 @@ std::shared_ptr<RankTeam::Command> RankTeam::post(Work work) {
 
 void RankTeam::wait_until(const std::function<bool()>& holds, const Poll& poll) {
   std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, kPollInterval, holds)) {
+  while (!changed_.wait_for(lock, kPollInterval, [&] { return given_up_ || holds(); })) {
     if (!poll) continue;
     lock.unlock();
     poll();
     lock.lock();
   }
+}
+
+void RankTeam::give_up(const Error& verdict) {
+  {
+    const std::lock_guard lock(mutex_);
+    given_up_ = true;
+    broken_ = failure_ = verdict;
+  }
+  changed_.notify_all();
+}
+
+std::optional<Error> RankTeam::broken() const {
+  const std::lock_guard lock(mutex_);
+  return broken_;
 }
 
 void RankTeam::throw_failure() {

@@ -34,6 +34,11 @@ void check_plain(const SampleSpec& spec) {
               "conditions of a diffusion model): train it from its files, with train()");
 }
 
+SampleSpec given_samples(SampleSpec spec) {
+  spec.target_positions = 0;
+  return spec;
+}
+
 void check_samples(const SampleSpec& spec, const ModelSection& model, const Samples& samples) {
   TRIREME_CHECK(samples.count > 0, "inputs have 0 samples");
   const auto count = static_cast<std::size_t>(samples.count);
@@ -46,6 +51,10 @@ void check_samples(const SampleSpec& spec, const ModelSection& model, const Samp
   const std::size_t elems = count * static_cast<std::size_t>(spec.target.num_elems());
   check_range({static_cast<const std::int32_t*>(samples.targets), elems}, -1, num_classes(model), "targets",
               counts_classes(model) ? "model.classes" : "model.vocab");
+}
+
+std::int64_t targets_per_sample(const SampleSpec& spec) {
+  return spec.target_dtype == DType::kInt32 ? spec.target.num_elems() : 1;
 }
 
 std::int64_t num_targets(const SampleSpec& spec, const Samples& samples) {

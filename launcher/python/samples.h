@@ -18,10 +18,15 @@ struct Samples {
 
 /// Throws Error(kUnsupported) if the job's samples have more than inputs and targets.
 void check_plain(const SampleSpec& spec);
+/// The job's samples as Python passes them: any number of a sample's tokens may have targets.
+SampleSpec given_samples(SampleSpec spec);
 
 /// Throws Error(kInvalidInput) for no samples, and for tokens and labels that the model does not have. A
 /// target of -1 does not count.
 void check_samples(const SampleSpec& spec, const ModelSection& model, const Samples& samples);
+
+/// Targets of a sample, those of -1 included.
+std::int64_t targets_per_sample(const SampleSpec& spec);
 
 /// Targets that count in the loss.
 std::int64_t num_targets(const SampleSpec& spec, const Samples& samples);

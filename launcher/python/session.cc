@@ -3,26 +3,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
 
 #include "launcher/families/model_family.h"
 #include "launcher/host/agreement.h"
-#include "launcher/host/device.h"
-#include "launcher/host/env.h"
 #include "launcher/host/machine.h"
-#include "launcher/job/memory_fit.h"
-#include "launcher/job/parameter_patterns.h"
-#include "launcher/python/samples.h"
-#include "launcher/records/output_folder.h"
-#include "launcher/state/initial_weights.h"
-#include "launcher/state/run_checkpoint.h"
-#include "launcher/train/checkpoint_save.h"
+#include "launcher/job/build.h"
+#include "launcher/python/computing_thread.h"
 #include "launcher/train/evaluation.h"
-#include "launcher/train/settled_run.h"
-#include "launcher/train/trainer.h"
+#include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
 #include "parallel/run/saved_tensors.h"
 #include "runtime/base/error.h"
@@ -32,141 +26,173 @@ namespace {
 
 /// Options that this kind of session supports.
 Session::Options checked(Session::Options options) {
+  const JobConfig& config = options.job.config;
   const LaunchEnvironment launch = read_launch_environment();
-  if (launch.under_mpi()) {
+  if (launch.num_ranks > 1 && !options.mpi) {
     throw Error(ErrorCode::kUnsupported,
-                "a session runs in one process, and this one is rank {} of {} of {}: start Python without a "
-                "launcher and set local={}, or use `trireme train`",
-                launch.rank, launch.num_ranks, launch.launcher, launch.num_ranks);
+                "this process is rank {} of {} of {}, and the session has no communicator: pass "
+                "comm=MPI.COMM_WORLD of mpi4py, use `trireme train`, or start Python without a launcher",
+                launch.rank, launch.num_ranks, launch.launcher);
   }
   TRIREME_CHECK(options.num_ranks >= 1, "local={}: a session has 1 rank or more", options.num_ranks);
-  TRIREME_CHECK(!options.data || options.config.data.kind == DataKind::kSynthetic,
+  TRIREME_CHECK(!options.job.data || config.data.kind == DataKind::kSynthetic,
                 "data.kind = \"{}\": samples of Python replace those of data.kind = \"synthetic\"; set it",
-                to_word(options.config.data.kind));
-  if (!options.loss) return options;
-  const JobConfig& config = options.config;
-  if (config.parallel.layout.tensor > 1 || config.model.has_adapters()) {
+                to_word(config.data.kind));
+  if (options.job.loss && (config.parallel.layout.tensor > 1 || config.model.has_adapters())) {
     throw Error(ErrorCode::kUnsupported,
-                "a loss in Python needs parallel.tensor = 1 and a model without "
-                "adapters (lora.rank = 0)");
+                "a loss in Python needs parallel.tensor = 1 and a model without adapters (lora.rank = 0)");
   }
   return options;
+}
+
+std::vector<std::shared_ptr<Communicator>> communicators(const Session::Options& options) {
+  if (options.mpi) return {options.mpi->join(options.job.config.parallel.timeout_s.seconds)};
+  const LocalWorld world(options.num_ranks);
+  std::vector<std::shared_ptr<Communicator>> comms;
+  for (int rank = 0; rank < options.num_ranks; ++rank) comms.push_back(world.communicator(rank));
+  return comms;
+}
+
+RunPlace place_of(const Session::Options& options, const std::shared_ptr<Communicator>& comm) {
+  RunPlace place{.out = "", .launch = {}, .comm = comm};
+  if (options.mpi) {
+    place.launch = options.mpi->launch();
+    place.watchdog = options.mpi->watchdog();
+    return place;
+  }
+  place.launch.rank = place.launch.local_rank = comm->rank();
+  place.launch.num_ranks = place.launch.num_local_ranks = comm->size();
+  return place;
+}
+
+/// Another process that dies blocks the rank's thread for ever.
+RankTeam::FirstRank first_rank(const Session::Options& options) {
+  const bool may_block = options.mpi && options.mpi->launch().num_ranks > 1;
+  return may_block ? RankTeam::FirstRank::kOnThread : RankTeam::FirstRank::kOnCaller;
 }
 
 }  // namespace
 
 Session::Session(Options options)
     : options_(checked(std::move(options))),
-      sample_(sample_spec(options_.config)),
-      lr_(lr_schedule(options_.config)),
+      sample_(given_samples(sample_spec(config()))),
+      lr_(lr_schedule(config())),
       process_(::getpid()),
-      team_(options_.num_ranks),
-      ranks_(static_cast<std::size_t>(options_.num_ranks)) {}
+      team_(communicators(options_), first_rank(options_)) {
+  for (int number = 0; number < team_.size(); ++number)
+    ranks_.emplace_back(options_.job, place_of(options_, team_.comm(number)));
+  if (options_.mpi)
+    listener_ = options_.mpi->listen([this](const Error& verdict) { team_.give_up(verdict); });
+}
 
 Session::~Session() {
   try {
     stop_training();
+    if (partial_) partial_->abandon();
   } catch (const std::exception&) {
     // Reported by the call that closed the session, if there was one.
   }
+  if (options_.mpi) options_.mpi->unlisten(listener_);
   try {
     // Engines belong to their threads: ranks of a pipeline leave together.
-    team_.run([this](int number) { rank(number).owned.reset(); });
+    team_.run([this](int number) { ranks_[static_cast<std::size_t>(number)].drop_engine(); });
   } catch (const std::exception&) {
   }
 }
 
-bool Session::is_of_this_process() const {
-  return ::getpid() == process_;
+bool Session::can_end() {
+  if (::getpid() != process_) return false;
+  if (!options_.mpi) return true;
+  if (const auto failure = team_.broken()) options_.mpi->fail(*failure);
+  return !options_.mpi->has_failed();
 }
 
 void Session::check_process() const {
-  TRIREME_CHECK(is_of_this_process(),
+  TRIREME_CHECK(::getpid() == process_,
                 "this session belongs to process {}, whose threads this fork of it does not have: make a "
                 "session after the fork",
                 process_);
 }
 
-void Session::refuse_during_training(const char* what) const {
-  TRIREME_CHECK(!is_training_, "{} during train(): take its last record, or close its generator, first",
-                what);
-}
-
-void Session::prepare(const char* what_not_during_training) {
+void Session::prepare(const char* what, During allowed) {
   check_process();
-  if (what_not_during_training != nullptr) refuse_during_training(what_not_during_training);
-  make_engines();
+  TRIREME_CHECK(!is_training_ || allowed == During::kTraining,
+                "{} during train(): take its last record, or close its generator, first", what);
+  TRIREME_CHECK(!partial_ || !partial_->is_in_progress(),
+                "{} during a step in parts: finish it with update() first", what);
+  if (engine_of_first() != nullptr) return;
+  team_.run([this](int number) { ranks_[static_cast<std::size_t>(number)].make_engine(); }, options_.poll);
 }
 
-RunOptions Session::settled(int number, const std::filesystem::path& out) {
-  LaunchEnvironment launch;
-  launch.rank = launch.local_rank = number;
-  launch.num_ranks = launch.num_local_ranks = team_.size();
-  RunOptions options =
-      settle_run(options_.config, {.out = out, .launch = launch, .comm = team_.comm(number)});
-  options.data = options_.data;
-  if (!options_.loss) return options;
-  BlockList blocks = family_of(options.config.model).build(options.config.model);
-  blocks.back() = with_own_loss(std::move(blocks.back()), options_.loss);
-  options.blocks = std::make_shared<const BlockList>(std::move(blocks));
-  return options;
-}
-
-void Session::make_engines() {
-  if (ranks_.front().engine != nullptr) return;
-  team_.run([this](int number) { make_engine(number); });
-}
-
-void Session::make_engine(int number) {
-  Rank& mine = rank(number);
-  mine.options = settled(number, "");
-  const JobConfig& config = mine.options.config;
-  Communicator& comm = *mine.options.comm;
-  EngineOptions options = engine_options(config, *mine.options.blocks);
-  options.device = mine.options.device;
-  if (config.parallel.threads == 0) options.threads = threads_per_rank(count_cores(), comm.size());
-  run_stage(comm, [&] {
-    batch_layout(config, comm.size());
-    check_memory(counted_on(config, options.device.type), mine.options.blocks, comm.size(), comm.rank(),
-                 memory_limit(config, options.device, comm.size()));
-  });
-  run_stage(comm,
-            [&] { mine.owned = std::make_unique<Engine>(mine.options.blocks, mine.options.comm, options); });
-  if (!config.model.init_from.empty()) {
-    const InitialWeights weights = open_initial_weights(config.model);
-    run_stage(comm, [&] { check_model(*mine.owned, *weights.source); });
-    run_stage(comm, [&] { load_model(*mine.owned, *weights.source); });
-  }
-  mine.engine = mine.owned.get();
+void Session::on_ranks(const RankTeam::Work& work) {
+  team_.run(
+      [&](int number) {
+        bind_thread(engine(number).context());
+        work(number);
+      },
+      options_.poll);
 }
 
 std::int64_t Session::steps_done() const {
-  return ranks_.front().engine == nullptr ? 0 : ranks_.front().engine->steps_done();
+  const Engine* const engine = engine_of_first();
+  return engine == nullptr ? 0 : engine->steps_done();
 }
 
 StepResult Session::step(const Samples& samples, std::optional<double> lr) {
   check_samples(sample_, config().model, samples);
-  const std::int64_t wanted = options_.config.train.global_batch;
+  const std::int64_t wanted = config().train.global_batch;
   TRIREME_CHECK(samples.count == wanted, "a step takes train.global_batch = {} samples, and inputs have {}",
                 wanted, samples.count);
-  prepare("step()");
+  prepare("step()", During::kNothing);
   StepResult result;
   const std::int64_t targets = num_targets(sample_, samples);
-  const double rate = lr ? *lr : lr_.at(steps_done());
-  team_.run([&](int number) {
-    StepResult mine = engine(number).step(source_of(sample_, samples), targets, rate);
-    if (number == 0) result = std::move(mine);
+  const double given = rate(lr);
+  on_ranks([&](int number) {
+    const auto begin = std::chrono::steady_clock::now();
+    StepResult mine = engine(number).step(source_of(sample_, samples), targets, given);
+    if (number != 0) return;
+    engine_us_ = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+    result = std::move(mine);
   });
   return result;
+}
+
+PartialStep& Session::partial() {
+  check_process();
+  if (partial_ && partial_->is_in_progress()) return *partial_;
+  prepare("a step in parts", During::kNothing);
+  if (partial_) return *partial_;
+  std::vector<PartialStep::Rank> ranks;
+  for (const SessionRank& rank : ranks_) ranks.push_back({.engine = rank.engine(), .comm = &rank.comm()});
+  partial_ = std::make_unique<PartialStep>(PartialStep::Options{
+      .team = team_, .ranks = std::move(ranks), .sample = sample_, .poll = options_.poll});
+  return *partial_;
+}
+
+std::vector<std::vector<std::int64_t>> Session::rounds() {
+  return partial().rounds();
+}
+
+float Session::forward(const Samples& samples, std::optional<std::int64_t> num_targets) {
+  check_samples(sample_, config().model, samples);
+  return partial().forward(samples, num_targets);
+}
+
+void Session::backward() {
+  partial().backward();
+}
+
+StepResult Session::update(std::optional<double> lr) {
+  return partial().update(rate(lr));
 }
 
 float Session::evaluate(const Samples& samples) {
   check_samples(sample_, config().model, samples);
   const std::int64_t targets = num_targets(sample_, samples);
   TRIREME_CHECK(targets > 0, "targets are all -1: there is nothing to evaluate");
-  prepare(nullptr);
+  prepare("evaluate()", During::kTraining);
   float loss = 0;
-  team_.run([&](int number) {
+  on_ranks([&](int number) {
     const float mine = engine(number).evaluate(source_of(sample_, samples), samples.count, targets);
     if (number == 0) loss = mine;
   });
@@ -174,18 +200,19 @@ float Session::evaluate(const Samples& samples) {
 }
 
 EvalMetrics Session::evaluate_data() {
-  prepare(nullptr);
+  prepare("evaluate()", During::kTraining);
   EvalMetrics metrics;
   std::shared_ptr<const Dataset> data;
-  if (options_.data) data = options_.data->eval;
-  TRIREME_CHECK(!options_.data || data, "the session has no eval= data set");
+  const std::optional<JobData>& own = options_.job.data;
+  if (own) data = own->eval;
+  TRIREME_CHECK(!own || data, "the session has no eval= data set");
   if (!data) {
     TRIREME_CHECK(!config().data.eval.empty(), "data.eval is empty: set it, or pass inputs and targets");
     data = open_eval_data(config(), false).eval;
   }
   EvaluationOptions evaluation = evaluation_of(config(), data);
   check_has_targets(evaluation);
-  team_.run([&](int number) {
+  on_ranks([&](int number) {
     EvaluationOptions mine = evaluation;
     mine.workers = num_data_workers(config(), 1);
     if (engine(number).parameters().has_averages()) mine.weights = Weights::kAverages;
@@ -195,135 +222,112 @@ EvalMetrics Session::evaluate_data() {
   return metrics;
 }
 
-void Session::logits(const Samples& samples, const LogitsReader& read) {
+void Session::logits(const Samples& samples, GatheredLogits& all) {
   check_samples(sample_, config().model, samples);
-  prepare(nullptr);
-  std::mutex mutex;  // of `read`
-  team_.run([&](int number) {
+  prepare("logits()", During::kTraining);
+  on_ranks([&](int number) {
     Engine& mine = engine(number);
     const Coord coord = mine.groups().coord();
     const BatchLayout batch{.global_batch = samples.count,
                             .micro_batch = config().train.micro_batch,
                             .data_ranks = mine.groups().mesh.size(Axis::kData)};
     std::int64_t local = 0;
-    mine.evaluate(
-        source_of(sample_, samples), samples.count, std::max<std::int64_t>(1, num_targets(sample_, samples)),
-        [&](const Tensor& logits, const Batch&) {
-          const auto [first, count] = batch.samples_of(coord[Axis::kData], local++);
-          const std::vector<float> values = mine.context().to_host(logits);
-          const auto per_sample = values.size() / static_cast<std::size_t>(count);
-          const std::lock_guard lock(mutex);
-          for (std::int64_t i = 0; i < count; ++i) {
-            read(first + i, std::span(values).subspan(static_cast<std::size_t>(i) * per_sample, per_sample),
-                 logits.shape());
-          }
-        });
+    mine.evaluate(source_of(sample_, samples), samples.count,
+                  std::max<std::int64_t>(1, num_targets(sample_, samples)),
+                  [&](const Tensor& logits, const Batch&) {
+                    const auto [first, count] = batch.samples_of(coord[Axis::kData], local++);
+                    all.add(samples.count, first, count, logits.shape(), mine.context().to_host(logits));
+                  });
+    if (options_.mpi) all.combine(*team_.comm(number));
   });
 }
 
+std::vector<std::int32_t> Session::generate(const std::vector<std::int32_t>& prompt,
+                                            SamplingOptions options) {
+  const ModelSection& model = config().model;
+  TRIREME_CHECK(family_of(model).writes_text, "a {} writes no text", model.name);
+  for (const std::int32_t token : prompt) {
+    TRIREME_CHECK(token >= 0 && token < model.vocab,
+                  "the prompt has token {}, and must have tokens from 0 to {}", token, model.vocab - 1);
+  }
+  options.context = family_of(model).is_recurrent ? std::numeric_limits<std::int64_t>::max() : model.seq_len;
+  options.vocab = model.vocab;
+  TRIREME_CHECK(options.choices >= 0 && options.choices <= model.vocab, "vocab={}: the model has {} tokens",
+                options.choices, model.vocab);
+  prepare("generate()", During::kTraining);
+  std::vector<std::int32_t> tokens;
+  on_ranks([&](int number) {
+    std::vector<std::int32_t> mine = trireme::generate(engine(number), prompt, options);
+    if (number == 0) tokens = std::move(mine);
+  });
+  return tokens;
+}
+
 std::vector<SafetensorsEntry> Session::state_entries() {
-  prepare(nullptr);
+  prepare("state_dict()", During::kTraining);
   return entries_of(model_tensors(engine(0)));
 }
 
 void Session::read_state(const std::vector<NamedFloats>& tensors) {
-  prepare(nullptr);
+  prepare("state_dict()", During::kTraining);
   std::map<std::string, float*> values;
-  for (const NamedFloats& tensor : tensors) values.emplace(tensor.entry.name, tensor.values);
+  for (const NamedFloats& tensor : tensors) {
+    values.emplace(tensor.entry.name, tensor.values);
+    std::ranges::fill(tensor.all(), kMissing);
+  }
   std::mutex mutex;  // ranks that hold the same values write the same memory
-  team_.run([&](int number) {
+  on_ranks([&](int number) {
     visit_model(engine(number),
                 [&](const std::string& name, std::uint64_t first, std::span<const float> piece) {
                   const std::lock_guard lock(mutex);
                   std::memcpy(values.at(name) + first, piece.data(), piece.size_bytes());
                 });
   });
+  if (!options_.mpi) return;
+  on_ranks([&](int) {
+    for (const NamedFloats& tensor : tensors) combine(*team_.comm(0), tensor.all());
+  });
 }
 
 void Session::load_state(const std::vector<NamedFloats>& tensors) {
-  prepare("load_state_dict()");
+  prepare("load_state_dict()", During::kNothing);
   const NamedTensors source(tensors);
-  team_.run([&](int number) {
+  on_ranks([&](int number) {
     run_stage(*team_.comm(number), [&] { check_model(engine(number), source); });
     load_model(engine(number), source);
   });
 }
 
-std::string Session::agreed_hash(int number) {
-  const std::uint64_t mine = engine(number).state_hash();
-  run_stage(*team_.comm(number), [&] {
-    const auto hashes = team_.comm(number)->all_gather_value(mine);
-    TRIREME_CHECK(std::ranges::count(hashes, mine) == std::ssize(hashes), "the ranks' states differ");
-  });
-  return fmt::format("{:016x}", mine);
-}
-
 std::string Session::state_hash() {
-  prepare(nullptr);
+  prepare("state_hash()", During::kTraining);
   std::string hash;
-  team_.run([&](int number) {
-    std::string mine = agreed_hash(number);
+  on_ranks([&](int number) {
+    std::string mine = ranks_[static_cast<std::size_t>(number)].agreed_hash();
     if (number == 0) hash = std::move(mine);
   });
   return hash;
 }
 
-// The data of a checkpoint that step() wrote: not comparable with any file.
-DataRecord Session::record_of_samples() const {
-  DataRecord record{.samples = steps_done() * config().train.global_batch};
-  record.train = DataFingerprint{.contents = "samples that a program passed to step()"};
-  return record;
-}
-
 std::filesystem::path Session::save(const std::filesystem::path& out) {
-  prepare("save()");
-  std::filesystem::path folder;
-  team_.run([&](int number) {
-    Engine& mine = engine(number);
-    const RunState state{.step = mine.steps_done(),
-                         .state_hash = agreed_hash(number),
-                         .loss_scale = mine.loss_scale_state(),
-                         .config = rank(number).options.config,
-                         .arithmetic = rank(number).options.arithmetic,
-                         .data = record_of_samples()};
-    const CheckpointStore store(OutputFolder{out}.checkpoints());
-    CheckpointSave save(mine);
-    const auto saved = save.save({.store = store,
-                                  .state = state,
-                                  .tokenizer_model = std::nullopt,
-                                  .began = std::chrono::steady_clock::now()});
-    if (number == 0) folder = saved.folder;
+  prepare("save()", During::kNothing);
+  std::string folder;
+  on_ranks([&](int number) {
+    const std::string mine = ranks_[static_cast<std::size_t>(number)].save(out).string();
+    const std::string of_first = text_of_rank(*team_.comm(number), 0, mine);
+    if (number == 0) folder = of_first;
   });
   return folder;
 }
 
 void Session::resume(const std::filesystem::path& place) {
-  prepare("resume()");
-  team_.run([&](int number) {
-    std::optional<Checkpoint> checkpoint;
-    std::optional<RunState> state;
-    run_stage(*team_.comm(number), [&] {
-      checkpoint = open_checkpoint_or_run(place);
-      state = read_run_state(*checkpoint);
-      const RunOptions& options = rank(number).options;
-      check_same_training(state->config, options.config, *options.blocks, checkpoint->folder.string());
-    });
-    Engine& mine = engine(number);
-    run_stage(*team_.comm(number), [&] { trireme::load_state(mine, checkpoint->folder, StateParts::kAll); });
-    mine.set_steps_done(state->step);
-    if (state->loss_scale) mine.set_loss_scale_state(*state->loss_scale);
-    const std::string hash = agreed_hash(number);
-    run_stage(*team_.comm(number), [&] {
-      TRIREME_CHECK(hash == state->state_hash, "{}: the restored state has the hash {}, the manifest says {}",
-                    checkpoint->folder.string(), hash, state->state_hash);
-    });
-  });
+  prepare("resume()", During::kNothing);
+  on_ranks([&](int number) { ranks_[static_cast<std::size_t>(number)].resume(place); });
 }
 
 void Session::start_training(const Training& training) {
   check_process();
-  refuse_during_training("train()");
-  TRIREME_CHECK(ranks_.front().engine == nullptr,
+  TRIREME_CHECK(!is_training_, "train() during train(): take its last record, or close its generator, first");
+  TRIREME_CHECK(engine_of_first() == nullptr,
                 "train() begins with the state that the job names (model.init_from, or a checkpoint in {}), "
                 "and this session has a state already: make a new session for it",
                 training.out.string());
@@ -335,29 +339,33 @@ void Session::start_training(const Training& training) {
 }
 
 void Session::train(int number, const Training& training) {
-  Rank& mine = rank(number);
-  mine.options = settled(number, training.out);
-  RunOptions options = mine.options;
-  options.hooks = {.on_metrics =
-                       [this](const std::string& line) {
-                         const std::lock_guard lock(records_mutex_);
-                         records_.push_back(line);
-                       },
-                   .after_step = [this, number] { team_.pause(number); },
-                   .is_quiet = !training.prints};
-  TrainingRun run = start_run(std::move(options));
-  mine.engine = run.engine.get();
-  Trainer trainer(std::move(run), *stop_);
-  try {
-    trainer.run();
-  } catch (...) {
-    mine.engine = nullptr;
-    throw;
-  }
-  mine.owned = trainer.take_engine();
+  TrainingHooks hooks{.on_metrics = {}, .after_step = {}, .is_quiet = !training.prints};
+  hooks.on_metrics = [this](const std::string& line) {
+    const std::lock_guard lock(records_mutex_);
+    (options_.mpi ? new_records_ : records_).push_back(line);
+  };
+  hooks.after_step = [this, number] {
+    if (options_.mpi) share_records();
+    team_.pause(number);
+  };
+  ranks_[static_cast<std::size_t>(number)].train(training.out, std::move(hooks), *stop_);
+  if (options_.mpi) share_records();
 }
 
-std::optional<std::string> Session::next_record(const RankTeam::Poll& poll) {
+// Rank 0 of a job writes the metrics, and every process yields them.
+void Session::share_records() {
+  std::string lines;
+  for (const std::string& line : std::exchange(new_records_, {})) lines += line + '\n';
+  lines = text_of_rank(*team_.comm(0), 0, lines);
+  const std::lock_guard lock(records_mutex_);
+  for (std::size_t begin = 0; begin < lines.size();) {
+    const std::size_t end = lines.find('\n', begin);
+    records_.push_back(lines.substr(begin, end - begin));
+    begin = end + 1;
+  }
+}
+
+std::optional<std::string> Session::next_record() {
   check_process();
   for (;;) {
     {
@@ -371,7 +379,7 @@ std::optional<std::string> Session::next_record(const RankTeam::Poll& poll) {
     if (!is_training_) return std::nullopt;
     if (std::exchange(is_paused_, false)) team_.resume();
     try {
-      is_paused_ = is_training_ = team_.wait(poll);
+      is_paused_ = is_training_ = team_.wait(options_.poll);
     } catch (...) {
       is_training_ = false;
       throw;
@@ -386,7 +394,7 @@ void Session::request_stop() {
 void Session::stop_training() {
   if (!is_training_) return;
   request_stop();
-  next_record({});
+  next_record();
 }
 
 }  // namespace trireme

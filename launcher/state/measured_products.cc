@@ -69,6 +69,7 @@ SortedJson to_json(const Product& product, const ProductChoice& choice) {
           {"added", product.add_c},
           {"a_pitch", product.a_pitch},
           {"b_pitch", product.b_pitch},
+          {"d_pitch", product.d_pitch},
           {"alignment", product.alignment},
           {"algorithm", to_hex(choice.algorithm)},
           {"description", choice.description},
@@ -91,6 +92,8 @@ Product product_of(const SortedJson& json) {
           .add_c = json.at("added").get<bool>(),
           .a_pitch = read_integer<std::int64_t>(json, "a_pitch"),
           .b_pitch = read_integer<std::int64_t>(json, "b_pitch"),
+          // Older tables have no results with a pitch.
+          .d_pitch = json.contains("d_pitch") ? read_integer<std::int64_t>(json, "d_pitch") : 0,
           .alignment = read_integer<int>(json, "alignment")};
 }
 

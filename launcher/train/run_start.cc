@@ -73,15 +73,18 @@ void check_job(TrainingRun& run) {
                                 memory_limit(config, run.options.device, run.options.launch.num_local_ranks));
 }
 
-// Chunks determine the order of sums, so a run cannot continue with another number.
+// Chunks and parts determine the order of sums, so a run cannot continue with another number.
 void check_chunks(const TrainingRun& run) {
-  const std::int64_t before = run.resumed.config.model.tensor_chunks,
-                     now = run.options.config.model.tensor_chunks;
-  TRIREME_CHECK(
-      before == now,
-      "{} was made with model.tensor_chunks = {}, and the job has {}: another mathematics, whose results "
-      "would be those of neither. Set it to {}, or begin anew with model.init_from = \"{}\"",
-      run.resume_folder.string(), before, now, before, (run.resume_folder / kModelFile).string());
+  const auto check = [&run](const char* key, std::int64_t ModelSection::*number) {
+    const std::int64_t before = run.resumed.config.model.*number, now = run.options.config.model.*number;
+    TRIREME_CHECK(before == now,
+                  "{} was made with {} = {}, and the job has {}: another mathematics, whose results "
+                  "would be those of neither. Set it to {}, or begin anew with model.init_from = \"{}\"",
+                  run.resume_folder.string(), key, before, now, before,
+                  (run.resume_folder / kModelFile).string());
+  };
+  check("model.tensor_chunks", &ModelSection::tensor_chunks);
+  check("model.loss_parts", &ModelSection::loss_parts);
 }
 
 void read_resumed(TrainingRun& run) {

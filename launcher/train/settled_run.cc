@@ -22,7 +22,7 @@ RankDevice device_of_rank(const JobConfig& config, const RunPlace& place) {
       config.parallel.device != DeviceType::kCpu;
   if (may_have_stages_on_gpus) run_stage(*place.comm, [] { prepare_environment_for_stages(); });
   const Watchdog::Scope scope(place.comm->status().get(), "the choice of a device");
-  return choose_device(config.parallel.device, place.launch, place.comm, config.parallel.timeout_s.seconds);
+  return choose_device(config.parallel, place.launch, place.comm);
 }
 
 }  // namespace

@@ -73,8 +73,28 @@ void start_mpi() {
                 "this MPI library allows calls from the main thread only; use an Open MPI that supports "
                 "MPI_THREAD_SERIALIZED (ompi_info shows its thread support)");
   }
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  choose_mpi_algorithms();
+}
+
+void check_foreign(ForeignMpi foreign) {
+  if (!mpi_is_running()) {
+    throw Error(
+        ErrorCode::kCommunication,
+        "MPI does not run in this process's Open MPI (libmpi.so.40): the communicator belongs to another "
+        "MPI library, or MPI has ended; install an mpi4py that uses the same Open MPI");
+  }
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&provided);
+  if (provided < MPI_THREAD_MULTIPLE) {
+    throw Error(ErrorCode::kCommunication,
+                "MPI runs without MPI_THREAD_MULTIPLE, which ranks on threads of their own need; leave "
+                "mpi4py.rc.thread_level at its default");
+  }
+  int comparison = MPI_UNEQUAL;
+  const int result = MPI_Comm_compare(MPI_Comm_f2c(foreign.fortran_comm), MPI_COMM_WORLD, &comparison);
+  if (result == MPI_SUCCESS && (comparison == MPI_IDENT || comparison == MPI_CONGRUENT)) return;
+  throw Error(
+      ErrorCode::kUnsupported,
+      "the communicator does not have all ranks of MPI_COMM_WORLD in their order: pass MPI.COMM_WORLD");
 }
 
 }  // namespace
@@ -110,6 +130,19 @@ MpiSession::MpiSession(const MpiRank& rank) : MpiSession(rank.job_) {}
 MpiSession::MpiSession(std::shared_ptr<MpiJob> job)
     : job_(std::move(job)), num_exceptions_(std::uncaught_exceptions()) {
   start_mpi();
+  join();
+}
+
+MpiSession::MpiSession(const MpiRank& rank, ForeignMpi foreign)
+    : job_(rank.job_), num_exceptions_(std::uncaught_exceptions()) {
+  check_foreign(foreign);
+  job_->ends_mpi = false;
+  join();
+}
+
+void MpiSession::join() {
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  choose_mpi_algorithms();
   job_->phase = MpiJob::Phase::kRunning;
   MPI_Comm_rank(MPI_COMM_WORLD, &job_->rank);
   MPI_Comm node = MPI_COMM_NULL;
@@ -140,6 +173,7 @@ MpiSession::~MpiSession() {
   if (!job_->abandoned.empty()) log_warning("MPI ends while operations without a wait() are in flight");
   world_.reset();
   job_->phase = MpiJob::Phase::kAfter;
+  if (!job_->ends_mpi) return;
   job_->status->begin_wait();
   MPI_Finalize();
   job_->status->end_wait();

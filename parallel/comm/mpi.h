@@ -54,6 +54,12 @@ class MpiRank {
   std::shared_ptr<MpiJob> job_;
 };
 
+/// A communicator of a program that started MPI itself and will end it, such as mpi4py: its number in Fortran
+/// (MPI_Comm_c2f), which does not depend on the headers that the program was built with.
+struct ForeignMpi {
+  int fortran_comm = 0;
+};
+
 /// MPI from initialisation to finalisation: one per process, alive while any communicator is used.
 class MpiSession {
  public:
@@ -62,6 +68,10 @@ class MpiSession {
   MpiSession();
   /// The same for a process already registered as a rank, which outlives the session.
   explicit MpiSession(const MpiRank& rank);
+  /// Joins the job in which `rank` runs MPI already, and leaves MPI running. Collective. Throws
+  /// Error(kCommunication) if MPI does not run, or not with MPI_THREAD_MULTIPLE; Error(kUnsupported) if the
+  /// communicator is not that of all ranks in the order of MPI_COMM_WORLD.
+  MpiSession(const MpiRank& rank, ForeignMpi foreign);
   MpiSession(MpiSession&& other) noexcept;
   MpiSession& operator=(MpiSession&&) = delete;
   /// Waits for all ranks and ends MPI. While an exception unwinds the stack it ends the job instead, as the
@@ -81,6 +91,7 @@ class MpiSession {
 
  private:
   explicit MpiSession(std::shared_ptr<MpiJob> job);
+  void join();
 
   std::shared_ptr<MpiJob> job_;  // null after a move
   std::shared_ptr<Communicator> world_;

@@ -60,6 +60,7 @@ struct MpiJob {
   std::shared_ptr<RankStatus> status;              // for the others on this machine
   std::function<void(const Error& error)> report;  // shows and records what ends the job; empty: printed
   bool outlives_mpi = false;                       // the status, of a rank that is watched until it exits
+  bool ends_mpi = true;                            // false: the program that started MPI does
   std::unique_ptr<MpiProgress> progress;           // null: data moves inside of this rank's calls only
   bool sleeps = false;                             // in waits, as all ranks do: [Note: sleeping waits]
 

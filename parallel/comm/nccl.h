@@ -44,10 +44,17 @@ namespace trireme {
 struct RankPlacement {
   int local_rank = 0, num_local_ranks = 1;
   int num_gpus = 0;
+  bool may_share = false;  // a card by several ranks
+
+  bool shares() const { return may_share && num_gpus > 0 && num_local_ranks > num_gpus; }
+  /// The most ranks on one card.
+  int ranks_per_gpu() const { return shares() ? (num_local_ranks + num_gpus - 1) / num_gpus : 1; }
 };
 
-/// The card with the rank's local number. Throws Error(kUnsupported) if the machine has fewer cards than
-/// ranks.
+/// The card with the rank's local number, modulo the number of cards if ranks share them. Throws
+/// Error(kUnsupported) if the machine has fewer cards than ranks, which may not share. NCCL rejects two ranks
+/// of one host on one card, so ranks that share need the environment of
+/// prepare_environment_for_shared_gpus() (launcher/host/env.h).
 Device gpu_of_rank(const RankPlacement& placement);
 
 /// A communicator for device memory with the ranks of `host`. It uses all_gather_strings, barrier and abort

@@ -244,6 +244,7 @@ BatchSource batches_without_data(const SampleSpec& sample) {
     if (sample.target_weights) {
       batch.target_weights.resize(static_cast<std::size_t>(batch.weights_shape().num_elems()));
     }
+    batch.target_positions.resize(static_cast<std::size_t>(count * sample.target_positions));
     if (sample.documents) {
       const auto tokens = static_cast<std::size_t>(batch.input_shape.num_elems());
       batch.documents.key_bounds.resize(2 * tokens);

@@ -15,7 +15,7 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 }
 
 /// Kinds of parameter groups of a block, in order.
-enum class GroupKind : std::uint8_t { kPlain, kMatrices, kFrozen };
+enum class GroupKind : std::uint8_t { kPlain, kMatrices, kFrozen, kQuantized };
 
 struct Builder {
   const BlockList& blocks;
@@ -24,11 +24,14 @@ struct Builder {
   std::set<std::string> tied_targets;
   std::map<std::string, std::pair<int, int>> owners;  // full name -> group, slot
 
-  void add_group(const std::string& name, int block, const std::vector<int>& indices, bool matrices = false) {
+  void add_group(const std::string& name, int block, const std::vector<int>& indices,
+                 GroupKind kind_of_group = GroupKind::kPlain) {
+    const bool matrices = kind_of_group == GroupKind::kMatrices;
     const auto& specs = blocks[static_cast<std::size_t>(block)]->parameters();
     ParamGroup group{.name = name,
                      .chunk = specs[static_cast<std::size_t>(indices.front())].slice.chunk,
                      .frozen = rule_of_index(block, indices.front()).frozen,
+                     .quantized = kind_of_group == GroupKind::kQuantized,
                      .matrices = matrices,
                      .first_norm_block = layout.num_norm_blocks};
     for (const int index : indices) {
@@ -83,9 +86,12 @@ struct Builder {
   // For parameters that are not tied.
   GroupKind kind_of(int block, int index) const {
     const ParameterRule rule = rule_of_index(block, index);
-    if (rule.frozen) return GroupKind::kFrozen;
     const Block& b = *blocks[static_cast<std::size_t>(block)];
     const ParameterSpec& spec = b.parameters()[static_cast<std::size_t>(index)];
+    if (rule.frozen) {
+      return rules.quantizes && spec.allows_fp8 && spec.slice.is_whole() ? GroupKind::kQuantized
+                                                                         : GroupKind::kFrozen;
+    }
     const bool is_matrix = is_hidden_matrix(blocks, static_cast<std::size_t>(block), spec);
     if (!rules.separates_matrices || !is_matrix) return GroupKind::kPlain;
     TRIREME_CHECK(spec.slice.is_whole(),
@@ -165,7 +171,8 @@ struct Builder {
         if (part.first >= 0) name += fmt::format(" chunk {}", part.first);
         if (part.second == GroupKind::kMatrices) name += " matrices";
         if (part.second == GroupKind::kFrozen) name += " frozen";
-        add_group(name, b, indices, part.second == GroupKind::kMatrices);
+        if (part.second == GroupKind::kQuantized) name += " quantized";
+        add_group(name, b, indices, part.second);
       }
     }
     return std::move(layout);
@@ -231,7 +238,7 @@ class Merger {
 
   bool is_small(std::size_t g) const {
     const auto bytes = before_.groups[g].num_elems * static_cast<std::int64_t>(sizeof(float));
-    return !tied_[g] && bytes < min_bytes_;
+    return !tied_[g] && !before_.groups[g].quantized && bytes < min_bytes_;
   }
 
   int chunk_of(std::size_t g) const {
@@ -304,6 +311,8 @@ ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes, c
       !rules.separates_matrices || std::ranges::any_of(layout.groups, &ParamGroup::matrices),
       "an optimizer that updates whole matrices has nothing to do: no block between the first and the "
       "last has one that is trained");
+  TRIREME_CHECK(!rules.quantizes || std::ranges::any_of(layout.groups, &ParamGroup::quantized),
+                "ParameterRules::quantizes: no weight of a linear layer is frozen and whole");
   return layout;
 }
 

@@ -14,6 +14,12 @@
 // the trained part as a prefix of one group (every piece of every shard would have to be split by it), and
 // lists of frozen elements with buffers for all (no memory is saved).
 //
+// [Note: quantized groups] With ParameterRules::quantizes, the frozen weights of a block's inner linear
+// layers form the group after the frozen ones, and are stored as NF4 codes only ([Note: nf4] in
+// runtime/base/nf4.h). Every data rank has the whole group at every ZeRO stage: sharding would save less than
+// a gather of numbers needs as a buffer. So the group is never gathered. It has neither masters nor working
+// copies, and is not merged. A block in tensor chunks has no such group.
+//
 // [Note: groups of matrices] An optimizer that updates whole matrices (Muon) has different state for them. So
 // the matrices of a block form their own group, one run per matrix, between the group of other trained
 // parameters and the group of frozen ones. They are the trained, untied parameters with two dimensions and
@@ -67,6 +73,7 @@ struct ParamGroup {
   int chunk = -1;                     // index of the tensor chunk; -1: every tensor rank has the group
   int chunks = 1;                     // number of chunks
   bool frozen = false;                // see [Note: frozen parameters]
+  bool quantized = false;             // see [Note: quantized groups]; such a group is frozen, too
   bool matrices = false;              // see [Note: groups of matrices]
   std::int64_t first_norm_block = 0;  // index of its first block of kNormBlock elements in the model
 };

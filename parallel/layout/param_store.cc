@@ -26,7 +26,9 @@ ParamStore::ParamStore(const Context& ctx, const BlockList& blocks, const ModelL
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
     if (!holds(g)) continue;
     allocate(g);
-    if (owns(g) && device.computes) initialize(blocks, g, options.seed);
+    if (!owns(g) || !device.computes) continue;
+    layout.groups[static_cast<std::size_t>(g)].quantized ? initialize_quantized(blocks, g, options.seed)
+                                                         : initialize(blocks, g, options.seed);
   }
   restart_averages();
   refresh_working();
@@ -43,6 +45,10 @@ void ParamStore::allocate(int index) {
   Group& group = groups_[static_cast<std::size_t>(index)];
   const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(index)];
   const MemoryHolderScope holder(*ctx_.allocator, layout.name);
+  if (layout.quantized) {
+    group.quantized.emplace(ctx_, layout);
+    return;
+  }
   const std::int64_t piece = sharding_.piece(layout.num_elems);
   const std::int64_t whole = sharding_.padded(layout.num_elems);
   const bool offloads = options_.offload == Offload::kOptimizer;
@@ -62,6 +68,35 @@ void ParamStore::allocate(int index) {
   if (has_averages() && !layout.frozen) group.average = ctx_.empty({piece}, DType::kFloat32, category);
 }
 
+namespace {
+
+// Elements [first, first + values.size()) of a slot.
+void initialize_elements(const ParameterSpec& spec, const ParamSlot& slot, std::uint64_t seed,
+                         std::int64_t first, std::span<float> values, int num_threads) {
+  constexpr std::int64_t kPiece = 1 << 14;  // elements are independent: any cut gives the same values
+  const std::int64_t count = std::ssize(values);
+#pragma omp parallel for schedule(dynamic) num_threads(num_threads)
+  for (std::int64_t at = 0; at < count; at += kPiece) {
+    initialize_parameter(
+        spec, slot.name, seed, first + at,
+        values.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(std::min(kPiece, count - at))));
+  }
+}
+
+}  // namespace
+
+void ParamStore::initialize_quantized(const BlockList& blocks, int group, std::uint64_t seed) {
+  const std::vector<ParamSlot>& slots = layout_.groups[static_cast<std::size_t>(group)].slots;
+  for (int s = 0; s < static_cast<int>(slots.size()); ++s) {
+    const ParamSlot& slot = slots[static_cast<std::size_t>(s)];
+    const ParameterSpec& spec =
+        blocks[static_cast<std::size_t>(slot.block)]->parameters()[static_cast<std::size_t>(slot.index)];
+    std::vector<float> numbers(static_cast<std::size_t>(slot.shape.num_elems()));
+    initialize_elements(spec, slot, seed, 0, numbers, ctx_.exec.num_threads);
+    quantized(group)->write(ctx_, s, numbers, QuantizedGroup::Scales::kFromNumbers);
+  }
+}
+
 void ParamStore::initialize(const BlockList& blocks, int group, std::uint64_t seed) {
   const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(group)];
   const Tensor& owned = master(group);
@@ -73,14 +108,10 @@ void ParamStore::initialize(const BlockList& blocks, int group, std::uint64_t se
     // The part of the slot that this rank owns, in elements of the group.
     const std::int64_t begin = std::max(slot.offset, first);
     const std::int64_t end = std::min(slot.offset + slot.shape.num_elems(), first + owned.num_elems());
-    constexpr std::int64_t kPiece =
-        1 << 14;  // elements are independent of one another: any cut gives the same values
-#pragma omp parallel for schedule(dynamic) num_threads(ctx_.exec.num_threads)
-    for (std::int64_t at = begin; at < end; at += kPiece) {
-      const std::span<float> out(host.data() + (at - first),
-                                 static_cast<std::size_t>(std::min(kPiece, end - at)));
-      initialize_parameter(spec, slot.name, seed, at - slot.offset, out);
-    }
+    if (end <= begin) continue;
+    const auto values = std::span(host).subspan(static_cast<std::size_t>(begin - first),
+                                                static_cast<std::size_t>(end - begin));
+    initialize_elements(spec, slot, seed, begin - slot.offset, values, ctx_.exec.num_threads);
   }
   ctx_.backend->copy_from_host(ctx_.exec, owned, host.data());
 }
@@ -131,6 +162,7 @@ Tensor ParamStore::value(const ParamUse& use) {
   Group& group = groups_[static_cast<std::size_t>(use.group)];
   const ParamGroup& layout = layout_.groups[static_cast<std::size_t>(use.group)];
   const ParamSlot& slot = layout.slots[static_cast<std::size_t>(use.slot)];
+  if (group.quantized) return group.quantized->value(ctx_, use.slot, options_.working_dtype);
   group.gather.wait();
   TRIREME_CHECK(resident(group).defined(), "parameter '{}' is used while its group '{}' is released",
                 slot.name, layout.name);
@@ -158,7 +190,7 @@ void ParamStore::for_each_owned_run(int group, const Visit& visit) const {
 
 void ParamStore::gather(int group) {
   Group& g = groups_[static_cast<std::size_t>(group)];
-  if (g.users++ > 0) return;
+  if (g.users++ > 0 || g.quantized) return;
   g.gather.wait();
   if (axis_.size() == 1) {
     g.gathered = g.working;
@@ -258,7 +290,7 @@ void ParamStore::cast_working(int index) {
 
 void ParamStore::refresh_working() {
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
-    if (!owns(g)) continue;
+    if (!owns(g) || quantized(g) != nullptr) continue;
     groups_[static_cast<std::size_t>(g)].gather.wait();
     cast_working(g);
     if (gathers_updates()) {

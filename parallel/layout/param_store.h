@@ -34,6 +34,7 @@
 
 #include "parallel/layout/data_axis.h"
 #include "parallel/layout/model_layout.h"
+#include "parallel/layout/quantized_group.h"
 #include "parallel/layout/stage_groups.h"
 #include "runtime/context.h"
 #include "runtime/optim/optimizer.h"
@@ -84,6 +85,11 @@ class ParamStore {
   bool owns(int group) const { return holding(group) == Holding::kOwned; }
   bool holds(int group) const { return holding(group) != Holding::kNothing; }
 
+  /// The codes of a quantized group; null for others. A quantized group has no master and no working copy.
+  const QuantizedGroup* quantized(int group) const {
+    const auto& codes = groups_[static_cast<std::size_t>(group)].quantized;
+    return codes ? &*codes : nullptr;
+  }
   /// This rank's shard of a group's fp32 master and optimizer state; starts at element first_owned().
   const Tensor& master(int group) const { return groups_[static_cast<std::size_t>(group)].master; }
   const Tensor& state(int group, int index) const {
@@ -132,8 +138,9 @@ class ParamStore {
 
  private:
   struct Group {
-    Tensor working;   // whole, or this rank's piece
-    Tensor gathered;  // of a piece, while resident
+    std::optional<QuantizedGroup> quantized;  // instead of all other tensors
+    Tensor working;                           // whole, or this rank's piece
+    Tensor gathered;                          // of a piece, while resident
     Tensor master;
     std::vector<Tensor> states;
     Tensor average;             // undefined if there are no averages
@@ -147,6 +154,7 @@ class ParamStore {
   }
   void allocate(int group);
   void initialize(const BlockList& blocks, int group, std::uint64_t seed);
+  void initialize_quantized(const BlockList& blocks, int group, std::uint64_t seed);
   /// This rank's piece of the working copy.
   Tensor owned_working(int group) const;
   /// Sets the working copy to the master.

@@ -22,6 +22,7 @@ struct ParameterRules {
   std::map<std::string, double> lr_scale;     // pattern -> factor of the learning rate, above 0
   std::map<std::string, double> decay_scale;  // pattern -> factor of weight decay, at least 0
   bool separates_matrices = false;            // see [Note: groups of matrices] in model_layout.h
+  bool quantizes = false;                     // see [Note: quantized groups] in model_layout.h
 
   bool empty() const { return !freezes() && lr_scale.empty() && decay_scale.empty(); }
   bool freezes() const { return !frozen.empty() || !trained.empty(); }

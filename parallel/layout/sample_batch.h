@@ -24,6 +24,9 @@ Batch make_batch(const SampleSpec& sample, std::int64_t num_samples, const Make&
   }
   if (sample.classes) batch.classes = make(Shape{num_samples}, DType::kInt32);
   batch.targets = make(target, sample.target_dtype);
+  if (sample.target_positions > 0) {
+    batch.target_positions = make(Shape{num_samples, sample.target_positions}, DType::kInt32);
+  }
   if (sample.target_weights) {
     batch.target_weights =
         make(sample.target_dtype == DType::kInt32 ? target : Shape{num_samples}, DType::kFloat32);
@@ -56,6 +59,9 @@ void put_targets(const HostBatch& host, Batch& batch, const Put& put) {
   const void* const data = host.target_dtype == DType::kInt32 ? static_cast<const void*>(host.targets.data())
                                                               : host.number_targets.data();
   put(batch.targets, data, host.target_shape, host.target_dtype);
+  if (!host.target_positions.empty()) {
+    put(batch.target_positions, host.target_positions.data(), host.positions_shape(), DType::kInt32);
+  }
   if (host.target_weights.empty()) return;
   put(batch.target_weights, host.target_weights.data(), host.weights_shape(), DType::kFloat32);
 }

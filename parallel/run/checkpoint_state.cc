@@ -38,22 +38,29 @@ void check_names(const TensorSource& source, const std::vector<CheckpointTensor>
 
 // This rank's piece of a part of a tensor.
 struct OwnedPart {
-  std::int64_t first = 0;  // first element within the part
-  Tensor values;           // values from `first` on
+  std::int64_t first = 0, count = 0;  // elements within the part
+  Tensor values;                      // from `first` on; undefined: they are in the codes of the group
 };
 
 std::optional<OwnedPart> owned_part(const Engine& engine, const CheckpointTensor& t, const SavedPart& part) {
   if (t.is_statistic()) {
     if (t.owned_at < 0) return std::nullopt;
-    return OwnedPart{0, engine.statistics().values().slice(t.owned_at, t.shape)};
+    return OwnedPart{0, t.shape.num_elems(), engine.statistics().values().slice(t.owned_at, t.shape)};
   }
   if (!engine.parameters().owns(part.group)) return std::nullopt;
+  if (is_in_codes(engine.parameters(), part.group, t.state)) {
+    return OwnedPart{.count = part.shape.num_elems(), .values = {}};
+  }
+  if (t.state == CheckpointTensor::kNf4Scales) {
+    const Tensor& scales = owned_of(engine.parameters(), part.group, t.state);
+    return OwnedPart{0, t.shape.num_elems(), scales.slice(part.offset, t.shape)};
+  }
   const Tensor& owned = owned_of(engine.parameters(), part.group, t.state);
   const std::int64_t first = engine.parameters().first_owned(part.group);
   const std::int64_t begin = std::max(part.offset, first);
   const std::int64_t end = std::min(part.offset + part.shape.num_elems(), first + owned.num_elems());
   if (end <= begin) return std::nullopt;
-  return OwnedPart{begin - part.offset, owned.slice(begin - first, {end - begin})};
+  return OwnedPart{begin - part.offset, end - begin, owned.slice(begin - first, {end - begin})};
 }
 
 // Calls visit(first element in the whole tensor, elements) for each contiguous run of a piece's values.
@@ -81,7 +88,7 @@ void for_each_owned(const Engine& engine, const std::vector<CheckpointTensor>& t
 // The values of a piece in the source.
 std::vector<float> values_in(const TensorSource& source, const CheckpointTensor& t, const SavedPart& part,
                              const OwnedPart& owned) {
-  std::vector<float> values(static_cast<std::size_t>(owned.values.num_elems()));
+  std::vector<float> values(static_cast<std::size_t>(owned.count));
   for_each_run(part, owned.first, std::span(values),
                [&](std::uint64_t first, std::span<float> run) { source.copy_floats(t.name, first, run); });
   return values;
@@ -121,12 +128,17 @@ void check_values(const Engine& engine, const TensorSource& source,
 }
 
 void read_tensors(const Engine& engine, const TensorSource& source,
-                  const std::vector<CheckpointTensor>& tensors) {
+                  const std::vector<CheckpointTensor>& tensors,
+                  QuantizedGroup::Scales scales = QuantizedGroup::Scales::kFromNumbers) {
   const Context& ctx = engine.context();
-  for_each_owned(
-      engine, tensors, [&](const CheckpointTensor& t, const SavedPart& part, const OwnedPart& owned) {
-        ctx.backend->copy_from_host(ctx.exec, owned.values, values_in(source, t, part, owned).data());
-      });
+  for_each_owned(engine, tensors,
+                 [&](const CheckpointTensor& t, const SavedPart& part, const OwnedPart& owned) {
+                   const std::vector<float> values = values_in(source, t, part, owned);
+                   if (owned.values.defined())
+                     return ctx.backend->copy_from_host(ctx.exec, owned.values, values.data());
+                   const QuantizedGroup& codes = *engine.parameters().quantized(part.group);
+                   codes.write(ctx, codes.slot_from(part.offset), values, scales);
+                 });
 }
 
 }  // namespace
@@ -170,10 +182,21 @@ void check_model(const Engine& engine, const TensorSource& source) {
   check_values(engine, source, tensors, StatisticRule::kAverage);
 }
 
+namespace {
+
+std::vector<float> on_host(const Engine& engine, const SavedPart& part, const OwnedPart& owned) {
+  if (owned.values.defined()) return engine.context().to_host(owned.values);
+  std::vector<float> values(static_cast<std::size_t>(owned.count));
+  engine.parameters().quantized(part.group)->read(engine.context(), part.offset, values);
+  return values;
+}
+
+}  // namespace
+
 void visit_model(const Engine& engine, const PieceVisitor& visit) {
   for_each_owned(engine, model_tensors(engine),
                  [&](const CheckpointTensor& t, const SavedPart& part, const OwnedPart& owned) {
-                   const std::vector<float> values = engine.context().to_host(owned.values);
+                   const std::vector<float> values = on_host(engine, part, owned);
                    for_each_run(
                        part, owned.first, std::span(values),
                        [&](std::uint64_t first, std::span<const float> run) { visit(t.name, first, run); });
@@ -196,7 +219,7 @@ void load_averages(const Engine& engine, const std::filesystem::path& folder) {
   const SafetensorsSource averages(folder / kAveragesFile);
   const std::vector<CheckpointTensor> tensors = model_tensors(engine, CheckpointTensor::kAverage);
   check_names(averages, tensors);
-  read_tensors(engine, averages, tensors);
+  read_tensors(engine, averages, tensors, QuantizedGroup::Scales::kKept);
 }
 
 }  // namespace
@@ -219,7 +242,13 @@ void load_state(Engine& engine, const std::filesystem::path& folder, StateParts 
     check_values(engine, saved, maxima, StatisticRule::kMaxima);
     read_tensors(engine, saved, maxima);
   }
-  read_tensors(engine, model, tensors);
+  const std::vector<CheckpointTensor> scales = nf4_scales(engine);
+  if (!scales.empty()) {
+    const SafetensorsSource saved(folder / kNf4ScalesFile);
+    check_names(saved, scales);
+    read_tensors(engine, saved, scales);
+  }
+  read_tensors(engine, model, tensors, QuantizedGroup::Scales::kKept);
   engine.parameters().restart_averages();
   if (parts == StateParts::kAll) load_averages(engine, folder);
   engine.refresh_parameters();

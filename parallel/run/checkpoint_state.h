@@ -26,6 +26,10 @@ inline constexpr const char* kAveragesFile = "averages.safetensors";
 /// "blocks.0.mlp.up.weight.fp8_maxima.input", fp32; mode fp8 only. See [Note: fp8] in runtime/base/fp8.h.
 inline constexpr const char* kFp8MaximaFile = "fp8_maxima.safetensors";
 
+/// "blocks.0.mlp.up.weight.nf4_scales", fp32; with quantized weights only, whose numbers are in the model's
+/// file. With these scales the numbers give the same codes again: see [Note: nf4] in runtime/base/nf4.h.
+inline constexpr const char* kNf4ScalesFile = "nf4_scales.safetensors";
+
 /// Metadata of each of these files.
 inline const std::map<std::string, std::string> kFileMetadata = {{"format", "trireme"}};
 

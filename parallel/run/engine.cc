@@ -254,7 +254,8 @@ ExecutionInput Engine::step_input(const BatchSource& source, std::int64_t num_ta
           .num_targets = num_targets,
           .rng = {.seed = options_.seed, .step = static_cast<std::uint32_t>(step)},
           .training = true,
-          .gradient_scale = scaler_->scale()};
+          .gradient_scale = scaler_->scale(),
+          .observe_loss = observe_loss_};
 }
 
 BatchSource Engine::timed(const BatchSource& source) const {
@@ -298,12 +299,19 @@ void Engine::enqueue_step(const BatchSource& source, std::int64_t num_targets, d
                 losses, optimizer_step_->grad_norm(), *scaler_, statistics_->num_clipped());
 }
 
+void Engine::refuse_recorded(const char* what) const {
+  if (!graph_) return;
+  throw Error(ErrorCode::kUnsupported, "a recorded step (EngineOptions::cuda_graph) cannot {}", what);
+}
+
+void Engine::observe_losses(LossObserver observer) {
+  refuse_recorded("show its losses to the host");
+  observe_loss_ = std::move(observer);
+}
+
 void Engine::leave_out_steps(std::function<bool(float loss, float grad_norm)> decide) {
-  if (graph_) {
-    throw Error(
-        ErrorCode::kUnsupported,
-        "a recorded step (EngineOptions::cuda_graph) cannot wait for the host to decide about its update");
-  }
+  refuse_recorded("wait for the host to decide about its update");
+  if (!decide) return optimizer_step_->leave_out_where({});
   optimizer_step_->leave_out_where([this, decide = std::move(decide)](const Tensor& losses) {
     const float loss = tree_sum(in_global_order(ctx_.to_host(losses), batch_));
     return decide(loss, ctx_.to_host(optimizer_step_->grad_norm()).front());

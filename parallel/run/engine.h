@@ -148,11 +148,20 @@ class Engine {
     optimizer_step_->observe_gradients(std::move(observer));
   }
 
+  /// Calls `observer` in every later step with the loss of each micro-batch of this rank, after its forward:
+  /// the part of the micro-batch in the step's loss. Makes the host wait for the device. Throws
+  /// Error(kUnsupported) if steps are recorded (EngineOptions::cuda_graph).
+  void observe_losses(LossObserver observer);
+
+  /// Replaces the learning rate of the step in progress. Call from the function of leave_out_steps().
+  void set_learning_rate(double lr) { optimizer_step_->set_learning_rate(lr); }
+
   /// Calls `decide` in every later step before the update, with the step's loss and gradient norm. If it
   /// returns true the update is skipped, as with a gradient that is not finite: parameters, averages,
   /// statistics, optimizer state and the count of updates stay. The loss scale stays as well. Both numbers
   /// are the same on every rank and layout, and the return value must be too. Makes the host wait for the
-  /// device in each step. Throws Error(kUnsupported) if steps are recorded (EngineOptions::cuda_graph).
+  /// device in each step. Empty: no step is left out. Throws Error(kUnsupported) if steps are recorded
+  /// (EngineOptions::cuda_graph).
   void leave_out_steps(std::function<bool(float loss, float grad_norm)> decide);
 
   std::int64_t steps_done() const { return steps_done_; }
@@ -203,6 +212,7 @@ class Engine {
   Tensor run_step(ExecutionInput& input, MemoryStats& memory);
   /// `step` counts from 0.
   ExecutionInput step_input(const BatchSource& source, std::int64_t num_targets, std::int64_t step) const;
+  void refuse_recorded(const char* what) const;
   /// `source`, with the time spent waiting for it measured. `source` outlives the result.
   BatchSource timed(const BatchSource& source) const;
   const RankPlan& own_plan(const StepPlan& plan) const {
@@ -238,6 +248,7 @@ class Engine {
   std::unique_ptr<StateSnapshot> snapshot_;
   std::unique_ptr<OptimizerStep> optimizer_step_;
   std::unique_ptr<StepGraph> graph_;  // null: every step is enqueued
+  LossObserver observe_loss_;         // may be null
   std::int64_t enqueued_bytes_ = 0;   // bytes sent by the last enqueued step; a replayed one sends the same
   std::int64_t steps_done_ = 0;
 };

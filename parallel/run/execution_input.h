@@ -23,6 +23,9 @@ using LogitsObserver = std::function<void(const Tensor& logits, const Batch& bat
 /// of the bucket's blocks have run backward.
 using LeafObserver = std::function<void(int micro_batch, const GradAccumulator::Leaf& leaf)>;
 
+/// Called with the loss of a local micro-batch in a training step, on the ranks of the last stage.
+using LossObserver = std::function<void(int micro_batch, float loss)>;
+
 struct ExecutionInput {
   BatchSource source;
   BatchLayout batch;
@@ -32,6 +35,7 @@ struct ExecutionInput {
   Tensor gradient_scale;  // [] fp32, or undefined: the factor of all gradients (see [Note: loss scaling])
   const std::vector<Batch>* uploaded = nullptr;  // by local micro-batch, instead of `source`; or null
   LogitsObserver observe_logits;                 // in evaluation; may be null
+  LossObserver observe_loss;                     // in training, before the backward; may be null
   LeafObserver observe_leaves;                   // makes it a replay: see Executor::run
 
   /// See Batch.

@@ -44,6 +44,7 @@ class UnitParameters final : public ParameterResolver {
  public:
   UnitParameters(const RankParts& parts, int unit, GradAccumulator* gradients)
       : block_(*parts.blocks[static_cast<std::size_t>(unit)]),
+        layout_(parts.layout),
         params_(parts.params),
         uses_(parts.layout.uses[static_cast<std::size_t>(unit)]),
         gradients_(gradients) {}
@@ -53,12 +54,16 @@ class UnitParameters final : public ParameterResolver {
   GradientTarget gradient(ParamRef ref) override {
     return gradients_ != nullptr ? gradients_->target(use(ref)) : GradientTarget{};
   }
+  bool is_trained(ParamRef ref) const override {
+    return !layout_.groups[static_cast<std::size_t>(use(ref).group)].frozen;
+  }
   const Adapter* adapter(ParamRef weight) const override { return block_.adapter(weight); }
 
  private:
   const ParamUse& use(ParamRef ref) const { return uses_.at(static_cast<std::size_t>(ref.index)); }
 
   const Block& block_;
+  const ModelLayout& layout_;
   ParamStore& params_;
   const std::vector<ParamUse>& uses_;
   GradAccumulator* gradients_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/base/nf4.h"
 
 namespace trireme {
 namespace {
@@ -77,12 +78,31 @@ std::vector<CheckpointTensor> optimizer_tensors(const Engine& engine) {
   return tensors;
 }
 
+std::vector<CheckpointTensor> nf4_scales(const Engine& engine) {
+  std::vector<CheckpointTensor> tensors;
+  for (int g = 0; g < static_cast<int>(engine.layout().groups.size()); ++g) {
+    const ParamGroup& group = engine.layout().groups[static_cast<std::size_t>(g)];
+    if (!group.quantized) continue;
+    std::int64_t offset = 0;
+    for (const ParamSlot& slot : group.slots) {
+      const Shape shape{num_nf4_scales(slot.shape.num_elems())};
+      tensors.push_back({.name = slot.name + ".nf4_scales",
+                         .shape = shape,
+                         .parts = {{.group = g, .offset = offset, .shape = shape}},
+                         .state = CheckpointTensor::kNf4Scales});
+      offset += shape.num_elems();
+    }
+  }
+  return tensors;
+}
+
 std::vector<SavedFile> saved_files(const Engine& engine) {
   std::vector<SavedFile> files = {{kModelFile, model_tensors(engine)}};
   if (engine.parameters().has_averages()) {
     files.push_back({kAveragesFile, model_tensors(engine, CheckpointTensor::kAverage)});
   }
   files.push_back({kFp8MaximaFile, statistics_of(engine, StatisticRule::kMaxima)});
+  files.push_back({kNf4ScalesFile, nf4_scales(engine)});
   files.push_back({kOptimizerFile, optimizer_tensors(engine)});
   std::erase_if(files, [](const SavedFile& file) { return file.name != kModelFile && file.tensors.empty(); });
   return files;
@@ -94,7 +114,12 @@ std::vector<SafetensorsEntry> entries_of(const std::vector<CheckpointTensor>& te
   return entries;
 }
 
+bool is_in_codes(const ParamStore& params, int group, int state) {
+  return state != CheckpointTensor::kNf4Scales && params.quantized(group) != nullptr;
+}
+
 const Tensor& owned_of(const ParamStore& params, int group, int state) {
+  if (state == CheckpointTensor::kNf4Scales) return params.quantized(group)->scales();
   if (state == CheckpointTensor::kAverage) return params.average(group);
   return state < 0 ? params.master(group) : params.state(group, state);
 }

@@ -104,7 +104,10 @@ void StageCompute::add_loss(int micro_batch, const Activations& output) {
     parts_.ctx.backend->copy(parts_.ctx.exec, losses_.slice(i * places + place, {}),
                              output[static_cast<std::size_t>(i)].reshape({}));
   }
-  if (input_.training) return;
+  if (input_.training) {
+    if (input_.observe_loss) input_.observe_loss(micro_batch, parts_.ctx.to_host(output.front()).front());
+    return;
+  }
   on_device_.push_back(micro_batch);
   if (std::ssize(on_device_) == places) read_losses();
 }

@@ -87,8 +87,9 @@ StateVerifier::StateVerifier(const RankParts& parts)
 std::uint64_t StateVerifier::checksum_of(const Tensor& tensor) const {
   const int num_threads = parts_.ctx.exec.num_threads;
   if (!traits(tensor.device().type).host_memory) {
-    const std::vector<float> values = parts_.ctx.to_host(tensor);
-    return checksum(std::as_bytes(std::span(values)), num_threads);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.size_bytes()));
+    parts_.ctx.backend->copy_to_host(parts_.ctx.exec, bytes.data(), tensor);
+    return checksum(bytes, num_threads);
   }
   return checksum(
       {static_cast<const std::byte*>(tensor.data()), static_cast<std::size_t>(tensor.size_bytes())},
@@ -97,6 +98,11 @@ std::uint64_t StateVerifier::checksum_of(const Tensor& tensor) const {
 
 std::uint64_t StateVerifier::checksum_of_owned(int group) const {
   const ParamStore& params = parts_.params;
+  if (const QuantizedGroup* codes = params.quantized(group)) {
+    const std::uint64_t of_codes =
+        combine_checksums(checksum_of(codes->codes()), checksum_of(codes->scale_codes()));
+    return combine_checksums(of_codes, checksum_of(codes->scales()));
+  }
   std::uint64_t all = checksum_of(params.master(group));
   const Tensor& working = params.working(group);
   const bool is_own_copy = params.shards_parameters() && working.address() != params.master(group).address();
@@ -118,7 +124,7 @@ void StateVerifier::before_updates() {
   last_ = {};
   if (compares_working_) parts_.params.settle();
   for (int g = 0; g < static_cast<int>(noted_.size()); ++g) {
-    if (compares_working_ && parts_.params.holds(g))
+    if (compares_working_ && parts_.params.holds(g) && parts_.params.quantized(g) == nullptr)
       last_.used = combine_checksums(last_.used, checksum_of(parts_.params.working(g)));
     if (!parts_.layout.groups[static_cast<std::size_t>(g)].frozen || !parts_.params.owns(g)) continue;
     before_update(g);  // no update changes it, so its checksum stays

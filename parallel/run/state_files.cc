@@ -79,18 +79,21 @@ void StateFiles::make(const std::filesystem::path& folder) const {
 StateFiles::Source StateFiles::source_of(const CheckpointTensor& tensor, const SavedPart& part,
                                          State state) const {
   if (state == State::kSnapshot) {
-    if (tensor.is_statistic()) return {.first = 0, .host = snapshot().statistics(), .device = {}};
-    const StateSnapshot::Piece piece = snapshot().piece(part.group, tensor.state);
-    return {.first = piece.first, .host = piece.values, .device = {}};
+    const auto [first, values] = tensor.is_statistic()
+                                     ? StateSnapshot::Piece{.values = snapshot().statistics()}
+                                     : snapshot().piece(part.group, tensor.state);
+    return {.first = first, .count = std::ssize(values), .host = values};
   }
   const StatePiece piece =
-      tensor.is_statistic() ? StatePiece{.values = now_.statistics()} : now_.piece(part.group, tensor.state);
-  if (!piece.values.defined() || !traits(piece.values.device().type).host_memory)
-    return {.first = piece.first, .host = {}, .device = piece.values};
-  return {.first = piece.first,
-          .host = {static_cast<const float*>(piece.values.data()),
-                   static_cast<std::size_t>(piece.values.num_elems())},
-          .device = {}};
+      tensor.is_statistic() ? now_.statistics_piece() : now_.piece(part.group, tensor.state);
+  Source source{.first = piece.first, .count = piece.count, .codes = piece.codes};
+  if (!piece.values.defined()) return source;
+  if (traits(piece.values.device().type).host_memory) {
+    source.host = {static_cast<const float*>(piece.values.data()), static_cast<std::size_t>(piece.count)};
+  } else {
+    source.device = piece.values;
+  }
+  return source;
 }
 
 template <class Visit>
@@ -99,9 +102,13 @@ void StateFiles::for_each_piece(std::size_t file, State state, const Visit& visi
   const SafetensorsLayout& layout = files_[file].layout;
   std::vector<float> staged;
   const auto on_host = [&](const Source& source, std::int64_t at, std::int64_t count) {
-    if (!source.device.defined())
+    if (!source.device.defined() && source.codes == nullptr)
       return source.host.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count));
     staged.resize(static_cast<std::size_t>(std::min(count, kStagedElems)));
+    if (source.codes != nullptr) {
+      source.codes->read(ctx, source.first + at, staged);
+      return std::span<const float>(staged);
+    }
     const Tensor stretch = source.device.slice(at, {std::ssize(staged)});
     ctx.backend->copy_to_host(ctx.exec, staged.data(), stretch);
     return std::span<const float>(staged);
@@ -113,7 +120,7 @@ void StateFiles::for_each_piece(std::size_t file, State state, const Visit& visi
       const Source source = source_of(tensor, part, state);
       const std::int64_t offset = tensor.is_statistic() ? tensor.owned_at : part.offset;
       const std::int64_t begin = std::max(offset, source.first);
-      const std::int64_t end = std::min(offset + part.shape.num_elems(), source.first + source.num_elems());
+      const std::int64_t end = std::min(offset + part.shape.num_elems(), source.first + source.count);
       for (std::int64_t at = begin; at < end;) {
         std::span<const float> values = on_host(source, at - source.first, end - at);
         while (!values.empty()) {

@@ -57,12 +57,12 @@ class StateFiles {
     std::vector<CheckpointTensor> tensors;
     SafetensorsLayout layout;
   };
-  /// A piece of the state: on the host, or to be copied from the device.
+  /// A piece of the state: on the host, or to be copied from the device, or to be read from codes.
   struct Source {
-    std::int64_t first = 0;
-    std::span<const float> host;
-    Tensor device;
-    std::int64_t num_elems() const { return device.defined() ? device.num_elems() : std::ssize(host); }
+    std::int64_t first = 0, count = 0;
+    std::span<const float> host = {};
+    Tensor device = {};
+    const QuantizedGroup* codes = nullptr;
   };
 
   const StateSnapshot& snapshot() const;

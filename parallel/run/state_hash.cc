@@ -68,6 +68,21 @@ std::uint64_t hash_on_host(const ParamGroup& group, std::int64_t first, std::spa
   return hash;
 }
 
+// Hashes this rank's share of the numbers of a quantized group, as if they were its masters.
+std::uint64_t hash_of_codes(const RankParts& parts, const ParamGroup& group, const QuantizedGroup& codes,
+                            std::int64_t first) {
+  constexpr std::int64_t kStretch = 1024 * kNormBlock;
+  const std::int64_t end = std::min(first + parts.params.sharding().piece(group.num_elems), group.num_elems);
+  std::uint64_t hash = 0;
+  std::vector<float> values;
+  for (std::int64_t at = first; at < end; at += kStretch) {
+    values.resize(static_cast<std::size_t>(std::min(kStretch, end - at)));
+    codes.read(parts.ctx, at, values);
+    hash += hash_on_host(group, at, values, 0, parts.ctx.exec.num_threads);
+  }
+  return hash;
+}
+
 }  // namespace
 
 std::uint64_t state_hash(const RankParts& parts) {
@@ -90,6 +105,10 @@ std::uint64_t state_hash(const RankParts& parts) {
       const std::span<const float> values = is_host ? floats_of(mine) : std::span(copied);
       hash += hash_on_host(group, first, values, stream, parts.ctx.exec.num_threads);
     };
+    if (const QuantizedGroup* codes = params.quantized(static_cast<int>(g))) {
+      hash += hash_of_codes(parts, group, *codes, first);
+      continue;
+    }
     add(params.master(static_cast<int>(g)), 0);
     for (std::size_t s = 0; s < params.state_names(static_cast<int>(g)).size(); ++s) {
       add(params.state(static_cast<int>(g), static_cast<int>(s)), s + 1);

@@ -24,8 +24,10 @@ StateSnapshot::StateSnapshot(const RankParts& parts)
     if (!parts_.params.owns(g)) continue;
     const std::int64_t elems =
         parts.params.axis().sharding().piece(parts_.layout.groups[static_cast<std::size_t>(g)].num_elems);
-    for (std::size_t s = 0; s < pieces_.states_of(g).size(); ++s) {
-      rooms_[static_cast<std::size_t>(g)].push_back(reserve(elems));
+    for (const int state : pieces_.states_of(g)) {
+      const bool are_scales = state == CheckpointTensor::kNf4Scales;
+      rooms_[static_cast<std::size_t>(g)].push_back(
+          reserve(are_scales ? parts.params.quantized(g)->scales().num_elems() : elems));
     }
   }
   const Tensor& statistics = parts_.statistics.values();
@@ -41,7 +43,7 @@ StateSnapshot::Room StateSnapshot::reserve(std::int64_t num_elems) const {
 }
 
 StateSnapshot::Piece StateSnapshot::piece(int group, int state) const {
-  const auto [first, count] = pieces_.range_of(group);
+  const auto [first, count] = pieces_.range_of(group, state);
   if (count == 0) return {};
   const std::vector<int> states = pieces_.states_of(group);
   auto found = std::ranges::find(states, state);
@@ -77,11 +79,13 @@ void StateSnapshot::take() {
     const std::vector<int> states = pieces_.states_of(g);
     for (std::size_t s = 0; s < states.size(); ++s) {
       const StatePiece piece = pieces_.piece(g, states[s]);
-      if (piece.values.defined())
-        copies.push_back({.from = piece.values, .to = rooms_[static_cast<std::size_t>(g)][s].data()});
+      float* to = rooms_[static_cast<std::size_t>(g)][s].data();
+      if (piece.values.defined()) copies.push_back({.from = piece.values, .to = to});
+      if (piece.codes == nullptr) continue;
+      piece.codes->read(parts_.ctx, piece.first, {to, static_cast<std::size_t>(piece.count)});
     }
   }
-  const Tensor statistics = pieces_.statistics();
+  const Tensor statistics = pieces_.statistics_piece().values;
   if (statistics.defined()) copies.push_back({.from = statistics, .to = statistics_.data()});
   const Context& ctx = parts_.ctx;
   if (is_on_host(ctx)) return copy_on_host(copies);

@@ -175,7 +175,7 @@ void Watchdog::report_death(int slot) {
   std::this_thread::sleep_for(kDeathDelay);
   const RankReading rank = board.read(slot);
   if (end_ || rank.ended) return;
-  if (!board.claim_last_word()) {
+  if (!options_.every_rank_ends && !board.claim_last_word()) {
     // Another rank reports it, and the launcher ends this process as well, unless one of the two hangs.
     const auto patience = std::chrono::steady_clock::now() + std::chrono::duration<double>(kPatienceS);
     while (!end_ && std::chrono::steady_clock::now() < patience) std::this_thread::sleep_for(kDeathDelay);
@@ -187,7 +187,8 @@ void Watchdog::report_death(int slot) {
 
 void Watchdog::report_stall(const RankReading& own, const Limit& limit) {
   RankBoard& board = options_.status->board();
-  if (!board.claim_last_word() && running_s(own.for_s) < limit.timeout_s + kPatienceS) return;
+  const bool is_mine = options_.every_rank_ends || board.claim_last_word();
+  if (!is_mine && running_s(own.for_s) < limit.timeout_s + kPatienceS) return;
   const std::string value =
       limit.is_learned ? fmt::format("auto: {:.2f} s", limit.timeout_s) : fmt::format("{}", limit.timeout_s);
   const std::vector<SilentPeer> silent = find_silent_peers();

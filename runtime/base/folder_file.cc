@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder that everything below `folder` must lie in: itself, or the cached repository it is part of.
+/// The folder that must contain everything below `folder`: itself, or the cached repository it is part of.
 fs::path root_of(const fs::path& folder) {
   std::error_code error;
   const fs::path real = fs::canonical(folder.empty() ? "." : folder, error);

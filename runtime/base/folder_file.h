@@ -13,7 +13,7 @@
 
 namespace trireme {
 
-/// Whether `name` can name a file below a folder: relative, not empty, without ".." and NUL.
+/// True if `name` can name a file below a folder: relative, not empty, without ".." and NUL.
 bool is_folder_file_name(const std::string& name);
 
 struct FolderFile {
@@ -30,14 +30,14 @@ std::filesystem::path file_of_folder(const FolderFile& file);
 /// Error(kInvalidInput) naming the path and where it leads if it lies outside of the folder.
 void check_is_within(const FolderFile& file);
 
-/// Whether links below a folder lead out of it.
+/// True if links below a folder lead out of it.
 class FolderBounds {
  public:
   explicit FolderBounds(const std::filesystem::path& folder);
 
   /// False for a path that does not exist.
   bool lead_out(const std::filesystem::path& path) const;
-  /// Whether a path is a link that leads out and that another user made: not this one, and not root.
+  /// True if a path is a link that leads out and that another user made: not this one, and not root.
   bool is_foreign_link(const std::filesystem::path& path) const;
 
  private:

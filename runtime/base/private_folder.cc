@@ -41,7 +41,7 @@ fs::path folder_around(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-/// Whether root owns `path`. A user namespace, as of a container that was started without root, may not know
+/// True if root owns `path`. A user namespace, as of a container that was started without root, may not know
 /// root: then its owner has the number of all unknown ones. Such an owner counts as root in a folder where
 /// only its own owner can put things, and as another user in others, such as /tmp.
 bool is_of_root(const fs::path& path, const struct stat& status) {

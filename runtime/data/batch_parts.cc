@@ -65,6 +65,7 @@ HostBatch join_batches(std::vector<HostBatch> parts) {
     append(batch.targets, part.targets);
     append(batch.number_targets, part.number_targets);
     append(batch.target_weights, part.target_weights);
+    append(batch.target_positions, part.target_positions);
     append(batch.documents.key_bounds, part.documents.key_bounds);
     append(batch.documents.positions, part.documents.positions);
     append(batch.documents.types, part.documents.types);

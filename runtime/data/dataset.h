@@ -40,13 +40,20 @@ struct HostBatch {
   std::vector<std::int32_t> targets;
   std::vector<float> number_targets;
   std::vector<float> target_weights;  // shaped like targets, or [B] with number_targets; empty: all 1
-  DocumentRows documents;             // of token rows; empty: each row is one document of type 0
+  // [B, K]: the tokens of each sample with targets >= 0, ascending, filled up with -1; empty: not known. K is
+  // fixed by the job, so that the size of the head's tensors is.
+  std::vector<std::int32_t> target_positions;
+  DocumentRows documents;  // of token rows; empty: each row is one document of type 0
   // Further inputs; empty: none. See Batch.
   std::vector<float> timesteps;       // [B]
   Shape condition_shape;              // [B, L, D]
   std::vector<float> condition;       // shaped condition_shape
   std::vector<std::int32_t> classes;  // [B]
 
+  Shape positions_shape() const {
+    const std::int64_t samples = target_shape.dim(0);
+    return {samples, static_cast<std::int64_t>(target_positions.size()) / samples};
+  }
   Shape weights_shape() const {
     return target_dtype == DType::kInt32 ? target_shape : Shape{target_shape.dim(0)};
   }

@@ -45,14 +45,14 @@ void draw_image(const Pattern& pattern, std::int64_t size, ImageRandom& random, 
 
 }  // namespace
 
-SyntheticImages::SyntheticImages(const Options& options) : options_(options) {
-  TRIREME_CHECK(options.num_samples > 0 && options.size > 0 && options.num_classes > 0,
-                "synthetic images need positive numbers of samples, pixels and classes, got {}, {} and {}",
-                options.num_samples, options.size, options.num_classes);
+SyntheticImages::SyntheticImages(const Options& options)
+    : SyntheticDataset(options.num_samples), options_(options) {
+  TRIREME_CHECK(options.size > 0 && options.num_classes > 0,
+                "synthetic images need positive numbers of pixels and classes, got {} and {}", options.size,
+                options.num_classes);
 }
 
-HostBatch SyntheticImages::make(std::int64_t first, std::int64_t count, std::uint32_t set) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {}", count, first);
+HostBatch SyntheticImages::make(std::int64_t first, std::int64_t count, Set set) const {
   const std::int64_t size = options_.size, elems = size * size * 3;
   HostBatch batch;
   batch.input_shape = {count, size, size, 3};
@@ -61,23 +61,13 @@ HostBatch SyntheticImages::make(std::int64_t first, std::int64_t count, std::uin
   batch.inputs.resize(static_cast<std::size_t>(count * elems) * sizeof(float));
   auto* out = reinterpret_cast<float*>(batch.inputs.data());
   for (std::int64_t sample = first; sample < first + count; ++sample, out += elems) {
-    ImageRandom random(ImageRandom::Stream::kSynthetic, options_.seed, set,
-                       static_cast<std::uint32_t>(sample));
+    ImageRandom random(ImageRandom::Stream::kSynthetic, options_.seed,
+                       set == Set::kTrain ? kTrainEpoch : kEvalEpoch, static_cast<std::uint32_t>(sample));
     const auto label = static_cast<std::int32_t>(random.below(static_cast<int>(options_.num_classes)));
     batch.targets.push_back(label);
     draw_image(pattern_of(options_.seed, label, size), size, random, out);
   }
   return batch;
-}
-
-HostBatch SyntheticImages::read_train(std::int64_t first, std::int64_t count) const {
-  return make(first, count, kTrainEpoch);
-}
-
-HostBatch SyntheticImages::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, but there are only {}",
-                first, first + count - 1, num_samples());
-  return make(first, count, kEvalEpoch);
 }
 
 }  // namespace trireme

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/synthetic_dataset.h"
 
 namespace trireme {
 
 /// Inputs [B, S, S, 3] fp32 with mean about 0 and variance about 1; targets [B] labels. Pixels are noise
 /// around a pattern of the class (a wave with its own direction and colour), so that there is something to
 /// learn. Training samples never repeat, and evaluation samples differ from them.
-class SyntheticImages final : public Dataset {
+class SyntheticImages final : public SyntheticDataset {
  public:
   struct Options {
     std::int64_t num_samples = 0;  // samples per pass
@@ -21,14 +21,10 @@ class SyntheticImages final : public Dataset {
   /// Throws Error(kInvalidInput) when a number is not positive.
   explicit SyntheticImages(const Options& options);
 
-  std::int64_t num_samples() const override { return options_.num_samples; }
-  std::int64_t targets_per_sample() const override { return 1; }
-  HostBatch read_train(std::int64_t first, std::int64_t count) const override;
-  HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
   std::int64_t samples_per_read() const override { return 1; }
 
  private:
-  HostBatch make(std::int64_t first, std::int64_t count, std::uint32_t set) const;
+  HostBatch make(std::int64_t first, std::int64_t count, Set set) const override;
 
   Options options_;
 };

@@ -21,9 +21,8 @@ Philox4 draw(std::uint64_t seed, std::uint64_t sample, std::uint32_t position, s
 
 }  // namespace
 
-SyntheticTokens::SyntheticTokens(const Options& options) : options_(options) {
-  TRIREME_CHECK(options.num_samples > 0, "synthetic data needs at least one sample, not {}",
-                options.num_samples);
+SyntheticTokens::SyntheticTokens(const Options& options)
+    : SyntheticDataset(options.num_samples), options_(options) {
   TRIREME_CHECK(options.sequence_length > 0, "synthetic data needs a sequence length of at least 1, not {}",
                 options.sequence_length);
   TRIREME_CHECK(options.vocab_size > 1 && options.vocab_size <= 2147483647,
@@ -31,8 +30,8 @@ SyntheticTokens::SyntheticTokens(const Options& options) : options_(options) {
   stride_ = 1 + draw(options.seed, 0, 0, kStrideStream)[0] % (options.vocab_size - 1);
 }
 
-HostBatch SyntheticTokens::make(std::int64_t first, std::int64_t count, std::uint32_t stream) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {}", count, first);
+HostBatch SyntheticTokens::make(std::int64_t first, std::int64_t count, Set set) const {
+  const std::uint32_t stream = set == Set::kTrain ? kTrainStream : kEvalStream;
   const std::int64_t length = options_.sequence_length;
   HostBatch batch;
   batch.input_shape = batch.target_shape = {count, length};
@@ -54,16 +53,6 @@ HostBatch SyntheticTokens::make(std::int64_t first, std::int64_t count, std::uin
     }
   }
   return batch;
-}
-
-HostBatch SyntheticTokens::read_train(std::int64_t first, std::int64_t count) const {
-  return make(first, count, kTrainStream);
-}
-
-HostBatch SyntheticTokens::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, but there are only {}",
-                first, first + count - 1, num_samples());
-  return make(first, count, kEvalStream);
 }
 
 }  // namespace trireme

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/synthetic_dataset.h"
 
 namespace trireme {
 
 /// Samples are int32 [B, T] inputs and targets. Each sequence starts at a random token. With probability 3/4
 /// a token is the previous one plus a stride fixed by the seed (modulo the vocabulary), else uniform, so that
 /// there is something to learn. Training samples never repeat, and evaluation samples differ from them.
-class SyntheticTokens final : public Dataset {
+class SyntheticTokens final : public SyntheticDataset {
  public:
   struct Options {
     std::int64_t num_samples = 0;  // samples per pass
@@ -22,13 +22,10 @@ class SyntheticTokens final : public Dataset {
   /// Throws Error(kInvalidInput) when a size is not positive or the vocabulary is below 2.
   explicit SyntheticTokens(const Options& options);
 
-  std::int64_t num_samples() const override { return options_.num_samples; }
   std::int64_t targets_per_sample() const override { return options_.sequence_length; }
-  HostBatch read_train(std::int64_t first, std::int64_t count) const override;
-  HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
 
  private:
-  HostBatch make(std::int64_t first, std::int64_t count, std::uint32_t stream) const;
+  HostBatch make(std::int64_t first, std::int64_t count, Set set) const override;
 
   Options options_;
   std::int64_t stride_;

@@ -38,7 +38,7 @@ class Tokenizer {
 /// File name for saving a tokenizer of this kind: "tokenizer.model" or "tokenizer.json"; empty if it needs
 /// none.
 std::string_view tokenizer_file(std::string_view kind);
-/// Whether a tokenizer of this kind can be saved and loaded.
+/// True if a tokenizer of this kind can be saved and loaded.
 bool is_known_tokenizer(std::string_view kind);
 
 /// Loads the tokenizer saved in `folder`. Throws Error(kInvalidInput) for an unknown kind, and for a file

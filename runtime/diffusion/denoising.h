@@ -29,14 +29,14 @@ struct DenoisingOptions {
   bool set_alpha_to_one = true;
 };
 
-/// One trajectory. Values are those of one or several samples of any shape.
+/// One trajectory. Values belong to one or several samples of any shape.
 class Denoising {
  public:
   /// Throws Error(kInvalidInput) unless 1 <= num_steps <= NoiseSchedule::kNumTimesteps, and for a
   /// steps_offset with which the first timestep is beyond the last of the schedule.
   Denoising(const NoiseSchedule& schedule, const DenoisingOptions& options);
 
-  /// Of each step, falling.
+  /// One per step, falling.
   const std::vector<std::int64_t>& timesteps() const { return timesteps_; }
   /// True if step() reads noise.
   bool takes_noise() const { return options_.method == DenoisingMethod::kDdpm; }

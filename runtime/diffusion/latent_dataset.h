@@ -44,7 +44,7 @@ class LatentDataset final : public Dataset {
 
   /// Empty: the shards have none.
   const std::vector<float>& null_condition() const { return null_condition_; }
-  /// Of all tensors. Reads the files.
+  /// Covers all tensors. Reads the files.
   DataFingerprint fingerprint() const;
 
  private:

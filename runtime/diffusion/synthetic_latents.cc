@@ -7,13 +7,13 @@
 
 namespace trireme {
 
-SyntheticLatents::SyntheticLatents(const Options& options) : options_(options) {
-  TRIREME_CHECK(options.num_samples > 0 && options.latent.rank() == 3,
-                "synthetic latents need samples of shape [h, w, c], not {} of shape {}", options.num_samples,
+SyntheticLatents::SyntheticLatents(const Options& options)
+    : SyntheticDataset(options.num_samples), options_(options) {
+  TRIREME_CHECK(options.latent.rank() == 3, "synthetic latents have the shape [h, w, c], not {}",
                 options.latent.to_string());
 }
 
-HostBatch SyntheticLatents::read_train(std::int64_t first, std::int64_t count) const {
+HostBatch SyntheticLatents::make(std::int64_t first, std::int64_t count, Set /*set*/) const {
   HostBatch batch;
   batch.input_shape = options_.latent.batched(count);
   batch.target_shape = {count};
@@ -48,13 +48,6 @@ HostBatch SyntheticLatents::read_train(std::int64_t first, std::int64_t count) c
     fill_normal(key, {batch.condition.data() + batch.condition.size() - condition_elems, condition_elems});
   }
   return batch;
-}
-
-HostBatch SyntheticLatents::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first >= 0 && count >= 0 && first + count <= num_samples(),
-                "samples {} to {} were requested, but there are only {}", first, first + count - 1,
-                num_samples());
-  return read_train(first, count);
 }
 
 }  // namespace trireme

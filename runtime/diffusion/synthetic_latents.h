@@ -3,13 +3,13 @@
 
 #include <cstdint>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/synthetic_dataset.h"
 
 namespace trireme {
 
 /// Inputs [B, h, w, c] of smooth waves in about [-1, 1], labels, and a condition of normal numbers. A sample
 /// is a function of the seed and its index; both orders have the same samples.
-class SyntheticLatents final : public Dataset {
+class SyntheticLatents final : public SyntheticDataset {
  public:
   struct Options {
     std::int64_t num_samples = 1024;  // per pass
@@ -21,12 +21,9 @@ class SyntheticLatents final : public Dataset {
   /// Throws Error(kInvalidInput) unless `latent` has three dims and there are samples.
   explicit SyntheticLatents(const Options& options);
 
-  std::int64_t num_samples() const override { return options_.num_samples; }
-  std::int64_t targets_per_sample() const override { return 1; }
-  HostBatch read_train(std::int64_t first, std::int64_t count) const override;
-  HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
-
  private:
+  HostBatch make(std::int64_t first, std::int64_t count, Set set) const override;
+
   Options options_;
 };
 

@@ -45,6 +45,7 @@ void join_heads(const Context& ctx, const Parts& parts, const Tensor& qkv) {
 struct HeadNormBackward {
   Heads q, k;
   float gamma_offset = 0.0f;
+  std::shared_ptr<ChunkGradient> gradient;  // null: the gradient goes to the parameters
   ValueId x = kNoValue;
 
   std::string name() const { return "head_norm"; }
@@ -53,16 +54,27 @@ struct HeadNormBackward {
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     const Parts parts = split_heads(ctx, dy, q.x.shape().dim(-1), k.x.shape().dim(-1));
-    differentiate(ctx, q, parts.q);
-    differentiate(ctx, k, parts.k);
+    if (gradient == nullptr) {
+      differentiate(ctx, q, parts.q, ctx.parameters->gradient(q.gamma));
+      differentiate(ctx, k, parts.k, ctx.parameters->gradient(k.gamma));
+    } else {
+      const std::int64_t q_elems = num_gains(ctx, q), k_elems = num_gains(ctx, k);
+      const Tensor sum = ctx.empty({q_elems + k_elems});
+      differentiate(ctx, q, parts.q, {sum.slice(0, {q_elems}), GradientMode::kOverwrite});
+      differentiate(ctx, k, parts.k, {sum.slice(q_elems, {k_elems}), GradientMode::kOverwrite});
+      gradient->add(ctx, sum);
+    }
     Tensor dx = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
     join_heads(ctx, parts, dx);
     gradients.add(ctx, x, std::move(dx));
   }
 
+  static std::int64_t num_gains(Context& ctx, const Heads& heads) {
+    return ctx.parameters->value(heads.gamma).num_elems();
+  }
+
   /// In place.
-  void differentiate(Context& ctx, const Heads& heads, const Tensor& dy) const {
-    const GradientTarget dgamma = ctx.parameters->gradient(heads.gamma);
+  void differentiate(Context& ctx, const Heads& heads, const Tensor& dy, const GradientTarget& dgamma) const {
     const auto [gamma, center] = centered_parameter(ctx, heads.gamma, heads.x.dtype());
     const std::int64_t width = gamma.shape().num_elems();
     const Tensor rows = norm_rows(dy, width);
@@ -113,8 +125,10 @@ Tensor head_norm(Context& ctx, const Tensor& input, ParamRef q_gamma, ParamRef k
   const auto width = [&](std::int64_t count) { return options.whole ? count * head_dim : head_dim; };
   join_heads(ctx, {normed(ctx, q, width(heads), options), normed(ctx, k, width(kv_heads), options), parts.v},
              y);
-  return recorded(ctx, y,
-                  HeadNormBackward{.q = q, .k = k, .gamma_offset = options.gamma_offset, .x = x.id()});
+  return recorded(
+      ctx, y,
+      HeadNormBackward{
+          .q = q, .k = k, .gamma_offset = options.gamma_offset, .gradient = options.gradient, .x = x.id()});
 }
 
 }  // namespace trireme::ops

@@ -2,7 +2,10 @@
 // heads as one vector (OLMo 2).
 #pragma once
 
+#include <memory>
+
 #include "runtime/context.h"
+#include "runtime/ops/chunk_parameters.h"
 
 namespace trireme::ops {
 
@@ -12,6 +15,9 @@ struct HeadNormOptions {
   float epsilon = 1e-6f;
   bool whole = false;         // all heads of q are one vector, and all heads of k
   float gamma_offset = 0.0f;  // as in NormOptions
+  /// For a chunk whose gammas other chunks read, too: gets their gradient, [gamma of q, gamma of k]. Null:
+  /// the gradient goes to the parameters.
+  std::shared_ptr<ChunkGradient> gradient;
 };
 
 /// Input [B, T, (num_heads + 2 num_kv_heads) head_dim], packed [q | k | v] as in attention(); gammas

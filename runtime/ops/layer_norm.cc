@@ -10,13 +10,6 @@ namespace trireme::ops {
 namespace {
 
 // Writes or adds `sum` to a gradient target, by its mode.
-void put(const Context& ctx, const GradientTarget& target, const Tensor& sum) {
-  if (target.mode == GradientMode::kOverwrite) ctx.backend->copy(ctx.exec, target.tensor, sum);
-  if (target.mode == GradientMode::kAccumulate) {
-    ctx.run(AddArgs{.a = target.tensor, .b = sum, .out = target.tensor});
-  }
-}
-
 struct NormBackward {
   const char* op;
   Tensor x, mean, rstd;  // RMS norm has no mean and no beta
@@ -87,8 +80,8 @@ struct NormBackward {
                                             }
                                             ctx.run(args);
                                           });
-    put(ctx, dgamma, sums.slice(0, {cols}));
-    if (mean.defined()) put(ctx, dbeta, sums.slice(cols, {cols}));
+    put_gradient(ctx, dgamma, sums.slice(0, {cols}));
+    if (mean.defined()) put_gradient(ctx, dbeta, sums.slice(cols, {cols}));
   }
 };
 

@@ -32,4 +32,11 @@ Tensor sum_in_row_groups(Context& ctx, std::int64_t rows, int groups, std::int64
   return shards ? tree_sum(ctx, ctx.tensor->gather_partials(ctx, mine), ctx.tensor->size()) : mine;
 }
 
+void put_gradient(const Context& ctx, const GradientTarget& target, const Tensor& sum) {
+  if (target.mode == GradientMode::kOverwrite) ctx.backend->copy(ctx.exec, target.tensor, sum);
+  if (target.mode == GradientMode::kAccumulate) {
+    ctx.run(AddArgs{.a = target.tensor, .b = sum, .out = target.tensor});
+  }
+}
+
 }  // namespace trireme::ops

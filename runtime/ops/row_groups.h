@@ -18,4 +18,7 @@ struct RowRange {
 Tensor sum_in_row_groups(Context& ctx, std::int64_t rows, int groups, std::int64_t elems,
                          const std::function<void(const RowRange&, const Tensor&)>& sum_rows);
 
+/// Writes or adds a sum, flat like the parameter, to the target of its gradient. Does nothing for kIgnore.
+void put_gradient(const Context& ctx, const GradientTarget& target, const Tensor& sum);
+
 }  // namespace trireme::ops

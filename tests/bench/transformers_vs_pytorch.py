@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Trains the same Llama, BERT-base, ViT-B/16 and LSTMs with Trireme and with PyTorch on this machine's CPU, and compares.
+"""Trains the same GPT-2, Llama, BERT-base, ViT-B/16 and LSTMs with Trireme and with PyTorch on this machine's CPU, and compares.
 
-    tests/bench/transformers_vs_pytorch.py --trireme build/release/bin/trireme --python python3 [--model llama]
+    tests/bench/transformers_vs_pytorch.py --trireme build/release/bin/trireme --python python3 [--model llama] [--bf16]
 
 The programs take turns, so that whatever else the machine does slows both: `trireme train` on synthetic data, as one rank
-of all threads, and peers/transformers_pytorch.py, not compiled and, with --compile, compiled too. fp32. Prints
-milliseconds a step, the ratio of each round, and parameters. Exit code 1 where these are not as many.
+of all threads, and peers/transformers_pytorch.py, not compiled and, with --compile, compiled too. In fp32, and with
+--bf16 in bf16 as well. Prints milliseconds a step, the ratio of each round, and parameters. Exit code 1 if the numbers
+of parameters differ.
 """
 
 import argparse
@@ -19,9 +20,14 @@ import tempfile
 
 PEER = pathlib.Path(__file__).resolve().parent / "peers" / "transformers_pytorch.py"
 AIM = 1.3
+BF16_AIM = 1.4  # fp32 steps over bf16 steps, on processors with bf16 instructions
 
 # The settings of the job and of the peer for each model.
 MODELS = {
+    "gpt": dict(
+        about="GPT-2 124M, context 512",
+        job=dict(size="124m", seq_len=512, dropout=0.0),
+        peer=dict(layers=12, hidden=768, heads=12, context=512, vocab=50257), micro_batch=4),
     "llama": dict(
         about="Llama: 8 layers, 512 wide, 8 heads of which 4 for keys and values, context 256, vocabulary 8192",
         job=dict(layers=8, hidden=512, heads=8, kv_heads=4, ffn=1408, seq_len=256, vocab=8192, tied=False),
@@ -52,17 +58,18 @@ def toml(sections):
                      for name, keys in sections.items())
 
 
-def job_of(name, model, args):
+def job_of(name, model, args, precision):
     return toml({
         "model": {"name": name, **model["job"]}, "data": {"kind": "synthetic"},
         "train": {"steps": args.warmup + args.steps, "global_batch": model["micro_batch"],
                   "micro_batch": model["micro_batch"]},
         "optimizer": {"lr": 1e-4, "weight_decay": 0.1, "betas": [0.9, 0.95], "schedule": "constant"},
+        "precision": {"mode": precision},
         "parallel": {"threads": args.threads}, "checkpoint": {"resume": "never"}})
 
 
-def ours(name, model, args, folder):
-    (folder / "job.toml").write_text(job_of(name, model, args))
+def ours(name, model, args, folder, precision):
+    (folder / "job.toml").write_text(job_of(name, model, args, precision))
     out = folder / "out"
     done = subprocess.run([args.trireme, "train", folder / "job.toml", "--out", out], stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
@@ -73,9 +80,9 @@ def ours(name, model, args, folder):
     return {"step_ms": statistics.median(steps[args.warmup:]), "parameters": summary["parameters"]}
 
 
-def theirs(name, model, args, compiled):
+def theirs(name, model, args, compiled, precision):
     settings = {"model": name, **model["peer"], "micro-batch": model["micro_batch"], "threads": args.threads,
-                "steps": args.steps, "warmup": args.warmup}
+                "steps": args.steps, "warmup": args.warmup, "precision": precision}
     words = [word for key, value in settings.items() for word in ("--" + key.replace("_", "-"), str(value))]
     command = [args.python, str(PEER), *words]
     done = subprocess.run(command + ["--compile"] * compiled, stdout=subprocess.PIPE, text=True)
@@ -87,24 +94,35 @@ def theirs(name, model, args, compiled):
 def compare(name, args):
     model, rounds = {**MODELS[name]}, []
     model["micro_batch"] = args.micro_batch or model["micro_batch"]
+    precisions = ["fp32"] + ["bf16"] * args.bf16
     kinds = ["pytorch"] + ["pytorch, compiled"] * args.compile
     for _ in range(args.rounds):
-        with tempfile.TemporaryDirectory() as folder:
-            rounds.append({"trireme": ours(name, model, args, pathlib.Path(folder))})
-        for kind in kinds:
-            rounds[-1][kind] = theirs(name, model, args, kind != "pytorch")
+        rounds.append({})
+        for precision in precisions:
+            with tempfile.TemporaryDirectory() as folder:
+                rounds[-1]["trireme", precision] = ours(name, model, args, pathlib.Path(folder), precision)
+            for kind in kinds:
+                rounds[-1][kind, precision] = theirs(name, model, args, kind != "pytorch", precision)
+
+    def show_ratio(text, slow, fast, aim):
+        ratios = sorted(r[slow]["step_ms"] / r[fast]["step_ms"] for r in rounds)
+        print(f"  {text} {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}; aim {aim})", flush=True)
+
     first = rounds[0]
+    peer = first["pytorch", "fp32"]
     print(f"\n{model['about']}; {model['micro_batch']} samples a step, {args.threads} threads; load"
-          f" {os.getloadavg()[0]:.1f}; PyTorch {first['pytorch']['torch']}, AdamW"
-          f" {'fused' if first['pytorch']['fused_adamw'] else 'not fused'}")
-    for kind in first:
-        print(f"  {kind:<18} {statistics.median(r[kind]['step_ms'] for r in rounds):10.1f} ms/step,"
-              f" {first[kind]['parameters']} parameters")
-    for kind in kinds:
-        ratios = sorted(r[kind]["step_ms"] / r["trireme"]["step_ms"] for r in rounds)
-        print(f"  {kind} : trireme {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}; aim {AIM})",
-              flush=True)
-    return first["trireme"]["parameters"] == first["pytorch"]["parameters"]
+          f" {os.getloadavg()[0]:.1f}; PyTorch {peer['torch']}, AdamW"
+          f" {'fused' if peer['fused_adamw'] else 'not fused'}")
+    for kind, precision in first:
+        median = statistics.median(r[kind, precision]["step_ms"] for r in rounds)
+        print(f"  {kind + ' ' + precision:<23} {median:10.1f} ms/step,"
+              f" {first[kind, precision]['parameters']} parameters")
+    for precision in precisions:
+        for kind in kinds:
+            show_ratio(f"{precision}: {kind} : trireme", (kind, precision), ("trireme", precision), AIM)
+    if args.bf16:
+        show_ratio("trireme: fp32 : bf16", ("trireme", "fp32"), ("trireme", "bf16"), BF16_AIM)
+    return first["trireme", "fp32"]["parameters"] == peer["parameters"]
 
 
 def main():
@@ -116,6 +134,7 @@ def main():
     for name, value in dict(rounds=3, threads=2, steps=3, warmup=1).items():
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--bf16", action="store_true")
     args = parser.parse_args()
     same = [compare(name, args) for name in args.model or MODELS]
     if not all(same):

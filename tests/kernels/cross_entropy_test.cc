@@ -157,6 +157,50 @@ TEST_P(CrossEntropyTest, KeptRowsGiveTheBitsOfRowsReadAgain) {
   }
 }
 
+// The NaN between the rows are neither read nor, but for the rest of a pack, written. Losses and gradients
+// are those of contiguous rows, up to the order of sums.
+TEST_P(CrossEntropyTest, RowsApart) {
+  for (const auto& [rows, cols, pitch] :
+       {std::array<std::int64_t, 3>{3, 127, 128}, {5, 517, 576}, {4, 4099, 4160}, {2, 130001, 130048}}) {
+    const auto targets = random_ints(rows, -1, static_cast<int>(cols) - 1);
+    for (const DType dtype : kFloatTypes) {
+      SCOPED_TRACE(fmt::format("[{}, {}] {}", rows, cols, name(dtype)));
+      const auto logits = random(rows * cols, 8.0f, dtype);
+      std::vector<float> apart(rows * pitch, std::numeric_limits<float>::quiet_NaN());
+      for (std::int64_t m = 0; m < rows; ++m) {
+        std::copy_n(logits.begin() + m * cols, cols, apart.begin() + m * pitch);
+      }
+      for (const bool smooth : {false, true}) {
+        const auto run_rows = [&](const std::vector<float>& values, std::int64_t distance) {
+          return same_bits_for_all_threads([&](const Rig& rig) -> Outputs {
+            const DeviceArray memory = rig.upload({rows, distance}, values, dtype), loss = rig.poisoned({});
+            TensorView view = memory;
+            view.shape = {rows, cols};
+            rig.run(SoftmaxCrossEntropyArgs{.logits = view,
+                                            .targets = rig.upload({rows}, targets),
+                                            .loss = loss,
+                                            .inv_num_targets = 0.25f,
+                                            .label_smoothing = smooth ? 0.1f : 0.0f,
+                                            .gradient_scale = rig.scalar(kGradientScale),
+                                            .write_gradient = true,
+                                            .logits_pitch = distance == cols ? 0 : distance});
+            const auto all = memory.download();
+            Outputs out{loss.download(), {}};
+            for (std::int64_t m = 0; m < rows; ++m) {
+              out[1].insert(out[1].end(), all.begin() + m * distance, all.begin() + m * distance + cols);
+            }
+            return out;
+          });
+        };
+        const Outputs together = run_rows(logits, cols), out = run_rows(apart, pitch);
+        expect_close(out[0], {together[0].begin(), together[0].end()}, kForwardTolerance, "loss");
+        expect_close(out[1], {together[1].begin(), together[1].end()},
+                     tolerance_of(dtype, kBackwardTolerance), "gradient");
+      }
+    }
+  }
+}
+
 TRIREME_INSTANTIATE_KERNEL_TEST(CrossEntropyTest);
 
 }  // namespace

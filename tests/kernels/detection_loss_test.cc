@@ -272,7 +272,7 @@ TEST_P(DetectionLossTest, PicturesWithoutObjects) {
   EXPECT_EQ(expect_reference(none, inputs_of(none)), 0);
 }
 
-// All costs of an object are equal, or those of two objects.
+// All costs of an object are equal, or the costs of two objects.
 TEST_P(DetectionLossTest, EqualCostsGoByAnchorAndThenByObject) {
   const Case c{.pictures = 1, .height = 64, .width = 64, .classes = 2, .rows = 3};
   Inputs in = inputs_of(c);

@@ -6,6 +6,7 @@
 #include "tests/kernels/kernel_test.h"
 #include "tests/kernels/matmul_cases.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/temporary_folder.h"
 
 namespace trireme::testing {
 namespace {
@@ -97,6 +98,76 @@ TEST_P(MatmulTest, ShapesWithCopiedOperands) {
                         Case{512, 33, 290, yes, yes}, Case{384, 128, 193, yes, no},
                         Case{2048, 96, 300, yes, no}, kWeightGradient, kFewRows}) {
     check_product(c);
+  }
+}
+
+// The three products of a head whose rows of logits are apart: logits = x W^T + b, dx = dlogits W, and dW +=
+// dlogits^T x with the sums of dlogits' columns. NaN between the rows must not be read.
+TEST_P(MatmulTest, RowsApart) {
+  constexpr std::int64_t kRows = 19, kVocab = 133, kPitch = 192, kWidth = 24;
+  const Transpose no = Transpose::kNo, yes = Transpose::kYes;
+  for (const DType dtype : kFloatTypes) {
+    const auto x = random(kRows * kWidth, 1.0f, dtype), w = random(kVocab * kWidth, 1.0f, dtype);
+    const auto bias = random(kVocab, 1.0f, dtype), dlogits = random(kRows * kVocab, 1.0f, dtype);
+    std::vector<float> apart(kRows * kPitch, std::numeric_limits<float>::quiet_NaN());
+    for (std::int64_t m = 0; m < kRows; ++m) {
+      std::copy_n(dlogits.begin() + m * kVocab, kVocab, apart.begin() + m * kPitch);
+    }
+    const auto run = [&](const Rig& rig) -> Outputs {
+      const DeviceArray dev_x = rig.upload({kRows, kWidth}, x, dtype);
+      const DeviceArray dev_w = rig.upload({kVocab, kWidth}, w, dtype);
+      const DeviceArray logits = rig.poisoned({kRows, kPitch}, dtype);
+      const DeviceArray gradient = rig.upload({kRows, kPitch}, apart, dtype);
+      const DeviceArray dx = rig.poisoned({kRows, kWidth}, dtype), dw = rig.poisoned({kVocab, kWidth});
+      const DeviceArray dbias = rig.poisoned({kVocab});
+      const auto rows_of = [&](const DeviceArray& memory) {
+        TensorView view = memory;
+        view.shape = {kRows, kVocab};
+        return view;
+      };
+      rig.run(MatmulArgs{.a = dev_x,
+                         .b = dev_w,
+                         .d = rows_of(logits),
+                         .transpose_b = yes,
+                         .bias = rig.upload({kVocab}, bias, dtype),
+                         .d_pitch = kPitch});
+      rig.run(MatmulArgs{.a = rows_of(gradient), .b = dev_w, .d = dx, .a_pitch = kPitch});
+      for (const GradientMode mode : {GradientMode::kOverwrite, GradientMode::kAccumulate}) {
+        rig.run(MatmulArgs{.a = rows_of(gradient),
+                           .b = dev_x,
+                           .d = dw,
+                           .transpose_a = yes,
+                           .mode = mode,
+                           .bias_grad = dbias,
+                           .bias_grad_mode = mode,
+                           .a_pitch = kPitch});
+      }
+      return {logits.download(), dx.download(), dw.download(), dbias.download()};
+    };
+    if (GetParam() == DeviceType::kCpu) {
+      EXPECT_NE(message_of([&] { run(rig()); }).find("matmul on cpu needs contiguous rows"),
+                std::string::npos);
+      continue;
+    }
+    const Outputs out = same_bits_for_all_threads(run);
+    auto expected = product({kRows, kVocab, kWidth, no, yes}, x, w);
+    std::vector<float> logits;
+    std::vector<double> dbias(kVocab, 0.0);
+    for (std::int64_t i = 0; i < kRows * kVocab; ++i) {
+      expected[i] += bias[i % kVocab];
+      logits.push_back(out[0][i / kVocab * kPitch + i % kVocab]);
+      dbias[i % kVocab] += 2.0 * dlogits[i];
+    }
+    for (std::int64_t i = 0; i < kRows * kPitch; ++i) {
+      ASSERT_TRUE(i % kPitch < kVocab || std::isnan(out[0][i])) << i;
+    }
+    expect_close(logits, expected, tolerance_of(dtype, kForwardTolerance), "logits");
+    expect_close(out[1], product({kRows, kWidth, kVocab, no, no}, dlogits, w),
+                 tolerance_of(dtype, kForwardTolerance), "dx");
+    auto dw = product({kVocab, kWidth, kRows, yes, no}, dlogits, x);
+    for (double& value : dw) value *= 2;
+    expect_close(out[2], dw, kForwardTolerance, "dw");
+    expect_close(out[3], dbias, kForwardTolerance, "dbias");
   }
 }
 

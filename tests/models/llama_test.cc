@@ -102,7 +102,7 @@ TEST(Llama, RefusesWhatCannotBeBuilt) {
   refused([](LlamaConfig& c) { c.hidden = 12; });  // head width 3
   refused([](LlamaConfig& c) { c.head_width = 5; });
   refused([](LlamaConfig& c) { c.head_width = -6; });
-  refused([](LlamaConfig& c) { c.qk_norm = QkNorm::kHead, c.tensor_chunks = 2; });
+  refused([](LlamaConfig& c) { c.qk_norm = QkNorm::kWhole, c.tensor_chunks = 2; });
   refused([](LlamaConfig& c) { c.layer_pattern = "fx"; });
   refused([](LlamaConfig& c) { c.layer_pattern = "fw"; });
   refused([](LlamaConfig& c) { c.window = -1; });

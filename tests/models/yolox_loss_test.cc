@@ -90,7 +90,7 @@ TEST(YoloxLoss, TheNetworkLearns) {
   });
 }
 
-// The loss of an evaluation is that of the predictions: the op, on all samples at once.
+// An evaluation has the loss of its predictions: the op, on all samples at once.
 TEST(YoloxLoss, AnEvaluationDividesByAllForegroundAnchors) {
   const YoloxConfig config = testing::tiny_yolox_config(true);
   run_local_ranks(1, [&](const std::shared_ptr<Communicator>& comm) {

@@ -24,12 +24,12 @@
 #include "parallel/comm/local.h"
 #include "parallel/run/engine.h"
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/safetensors_writer.h"
 #include "runtime/data/document_dataset.h"
 #include "runtime/data/masked_tokens.h"
 #include "runtime/data/synthetic_tokens.h"
 #include "runtime/data/token_dataset.h"
 #include "runtime/optim/lr_schedule.h"
+#include "tests/parity/tensor_record.h"
 #include "tests/parity/trace_cases.h"
 #include "tests/support/sample_documents.h"
 #include "tests/support/temporary_folder.h"
@@ -38,15 +38,13 @@
 namespace trireme {
 namespace {
 
-// Tensors of one file, kept in memory until it is written.
+// Tensors of one file; joins the chunks of parameters.
 class TraceFile {
  public:
   template <class T>
-  void add(std::string name, std::string dtype, const std::vector<std::int64_t>& shape,
+  void add(const std::string& name, const std::string& dtype, const std::vector<std::int64_t>& shape,
            const std::vector<T>& values) {
-    entries_.push_back({.name = std::move(name), .dtype = std::move(dtype), .shape = shape});
-    const std::span<const std::byte> bytes = std::as_bytes(std::span(values));
-    data_.insert(data_.end(), bytes.begin(), bytes.end());
+    record_.add(name, dtype, shape, std::as_bytes(std::span(values)));
   }
   /// Collects the chunks of a parameter, which must come in order, and joins them.
   void add(const std::string& prefix, const Engine& engine, const ParamSlot& slot, const Tensor& tensor) {
@@ -71,9 +69,7 @@ class TraceFile {
   }
   void write(const std::filesystem::path& path) const {
     TRIREME_CHECK(wholes_.empty(), "not all chunks of {} came", wholes_.begin()->first);
-    SafetensorsWriter writer(path, entries_);
-    writer.append(data_);
-    writer.commit();
+    record_.write(path);
   }
 
  private:
@@ -81,8 +77,7 @@ class TraceFile {
     std::vector<float> values;
     int chunks = 0;  // received so far
   };
-  std::vector<SafetensorsEntry> entries_;
-  std::vector<std::byte> data_;
+  TensorRecord record_;
   std::map<std::string, Whole> wholes_;
 };
 

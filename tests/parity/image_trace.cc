@@ -22,7 +22,7 @@
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/safetensors_writer.h"
+#include "tests/parity/tensor_record.h"
 #include "tests/support/tiny_resnet.h"
 
 namespace trireme {
@@ -34,31 +34,6 @@ struct Options {
   std::int64_t pixels, micro_batch, accumulation, steps;
   double lr;
   std::int64_t global_batch() const { return micro_batch * accumulation; }
-};
-
-// Tensors of one file, kept in memory until it is written.
-class TraceFile {
- public:
-  void add(std::string name, std::string dtype, const std::vector<std::int64_t>& shape,
-           std::span<const std::byte> bytes) {
-    entries_.push_back({.name = std::move(name), .dtype = std::move(dtype), .shape = shape});
-    data_.insert(data_.end(), bytes.begin(), bytes.end());
-  }
-  void add(const std::string& name, const Engine& engine, const Tensor& tensor) {
-    std::vector<std::int64_t> shape;
-    for (int dim = 0; dim < tensor.shape().rank(); ++dim) shape.push_back(tensor.shape().dim(dim));
-    const std::vector<float> values = engine.context().to_host(tensor);
-    add(name, "F32", shape, std::as_bytes(std::span(values)));
-  }
-  void write(const std::filesystem::path& path) const {
-    SafetensorsWriter writer(path, entries_);
-    writer.append(data_);
-    writer.commit();
-  }
-
- private:
-  std::vector<SafetensorsEntry> entries_;
-  std::vector<std::byte> data_;
 };
 
 // The last three models have the sizes of vit_parity.py.
@@ -91,7 +66,7 @@ void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
   // bright image would dominate the others.
   const BatchSource source = testing::image_source(o.pixels, 5, 0);
   const HostBatch batch = source(0, o.global_batch());
-  TraceFile file;
+  TensorRecord file;
   file.add("inputs", "F32", {o.global_batch(), o.pixels, o.pixels, 3}, batch.inputs);
   file.add("targets", "I32", {o.global_batch()}, std::as_bytes(std::span(batch.targets)));
   file.add("logits", engine, engine.infer(source(0, o.micro_batch)));

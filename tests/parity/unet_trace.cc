@@ -12,7 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,10 +20,9 @@
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/float_data.h"
 #include "runtime/checkpoint/hf_source.h"
 #include "runtime/checkpoint/hf_writer.h"
-#include "runtime/checkpoint/safetensors_writer.h"
+#include "tests/parity/tensor_record.h"
 
 namespace trireme {
 namespace {
@@ -38,31 +36,26 @@ struct Options {
 /// The samples of batch.safetensors.
 class Samples {
  public:
-  explicit Samples(const std::filesystem::path& path) : file_(path) {
-    for (const SafetensorsTensor& tensor : file_.tensors()) {
-      std::vector<float> values(tensor.num_elems);
-      copy_as_floats(tensor, 0, values);
-      values_[tensor.name] = std::move(values);
-    }
-  }
+  explicit Samples(const std::filesystem::path& path) : file_(path) {}
   std::int64_t count() const { return file_.tensor("inputs").shape[0]; }
 
   HostBatch read(std::int64_t first, std::int64_t count) const {
     HostBatch batch;
     batch.input_dtype = batch.target_dtype = DType::kFloat32;
     batch.input_shape = batch.target_shape = shape("inputs", count);
-    const std::vector<float> inputs = part("inputs", first, count);
+    const std::vector<float> inputs = read_rows(file_, "inputs", first, count);
     batch.inputs.resize(inputs.size() * sizeof(float));
     std::memcpy(batch.inputs.data(), inputs.data(), batch.inputs.size());
-    batch.number_targets = part("targets", first, count);
-    batch.target_weights = part("weights", first, count);
-    batch.timesteps = part("timesteps", first, count);
-    if (values_.contains("condition")) {
-      batch.condition = part("condition", first, count);
+    batch.number_targets = read_rows(file_, "targets", first, count);
+    batch.target_weights = read_rows(file_, "weights", first, count);
+    batch.timesteps = read_rows(file_, "timesteps", first, count);
+    if (file_.has("condition")) {
+      batch.condition = read_rows(file_, "condition", first, count);
       batch.condition_shape = shape("condition", count);
     }
-    if (values_.contains("classes")) {
-      for (const float row : part("classes", first, count)) batch.classes.push_back(static_cast<int>(row));
+    if (file_.has("classes")) {
+      for (const float row : read_rows(file_, "classes", first, count))
+        batch.classes.push_back(static_cast<int>(row));
     }
     return batch;
   }
@@ -72,35 +65,8 @@ class Samples {
     const std::vector<std::int64_t>& dims = file_.tensor(name).shape;
     return dims.size() == 4 ? Shape{count, dims[1], dims[2], dims[3]} : Shape{count, dims[1], dims[2]};
   }
-  std::vector<float> part(const std::string& name, std::int64_t first, std::int64_t count) const {
-    const std::vector<float>& all = values_.at(name);
-    const std::int64_t size = std::ssize(all) / file_.tensor(name).shape[0];
-    return {all.begin() + first * size, all.begin() + (first + count) * size};
-  }
 
   SafetensorsReader file_;
-  std::map<std::string, std::vector<float>> values_;
-};
-
-/// Tensors of one file, kept in memory until it is written.
-class Trace {
- public:
-  void add(const std::string& name, const Engine& engine, const Tensor& tensor) {
-    SafetensorsEntry entry{.name = name, .dtype = "F32", .shape = {}};
-    for (int dim = 0; dim < tensor.shape().rank(); ++dim) entry.shape.push_back(tensor.shape().dim(dim));
-    entries_.push_back(std::move(entry));
-    const std::vector<float> values = engine.context().to_host(tensor);
-    values_.insert(values_.end(), values.begin(), values.end());
-  }
-  void write(const std::filesystem::path& path) const {
-    SafetensorsWriter writer(path, entries_);
-    writer.append(values_);
-    writer.commit();
-  }
-
- private:
-  std::vector<SafetensorsEntry> entries_;
-  std::vector<float> values_;
 };
 
 void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
@@ -115,7 +81,7 @@ void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.0f, .momentum = 0.9f}});
   load_model(engine, HfSource(o.folder, hf));
   const auto source = [&](std::int64_t first, std::int64_t count) { return samples.read(first, count); };
-  Trace file;
+  TensorRecord file;
   file.add("prediction", engine, engine.infer(samples.read(0, samples.count())));
   engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
     if (engine.steps_done() == 0) file.add("gradient." + name, engine, gradient);

@@ -26,10 +26,9 @@
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
 #include "runtime/base/error.h"
-#include "runtime/checkpoint/float_data.h"
-#include "runtime/checkpoint/safetensors_writer.h"
 #include "runtime/ops/detection_loss.h"
 #include "runtime/tape.h"
+#include "tests/parity/tensor_record.h"
 #include "tests/support/tiny_yolox.h"
 
 namespace trireme {
@@ -44,52 +43,21 @@ struct Options {
 /// All samples of batch.safetensors; BatchSource reads them in order.
 HostBatch read_batch(const std::filesystem::path& path, std::int64_t first, std::int64_t count) {
   const SafetensorsReader file(path);
-  const auto part = [&](const char* name) {
-    const SafetensorsTensor& tensor = file.tensor(name);
-    std::vector<float> all(tensor.num_elems);
-    copy_as_floats(tensor, 0, all);
-    const std::int64_t size = std::ssize(all) / tensor.shape[0];
-    return std::vector<float>(all.begin() + first * size, all.begin() + (first + count) * size);
-  };
   const std::vector<std::int64_t>&images = file.tensor("inputs").shape, &rows = file.tensor("targets").shape;
   HostBatch batch;
   batch.input_dtype = batch.target_dtype = DType::kFloat32;
   batch.input_shape = {count, images[1], images[2], images[3]};
   batch.target_shape = {count, rows[1], rows[2]};
-  if (file.has("target_weights")) batch.target_weights = part("target_weights");
-  const std::vector<float> inputs = part("inputs");
+  if (file.has("target_weights")) batch.target_weights = read_rows(file, "target_weights", first, count);
+  const std::vector<float> inputs = read_rows(file, "inputs", first, count);
   batch.inputs.resize(inputs.size() * sizeof(float));
   std::memcpy(batch.inputs.data(), inputs.data(), batch.inputs.size());
-  batch.number_targets = part("targets");
+  batch.number_targets = read_rows(file, "targets", first, count);
   return batch;
 }
 
-/// Tensors of one file, kept in memory until it is written.
-class Trace {
- public:
-  void add(const std::string& name, const Engine& engine, const Tensor& tensor) {
-    std::vector<std::int64_t> shape;
-    for (int dim = 0; dim < tensor.shape().rank(); ++dim) shape.push_back(tensor.shape().dim(dim));
-    add(name, engine.context().to_host(tensor), shape);
-  }
-  void add(const std::string& name, const std::vector<float>& values,
-           const std::vector<std::int64_t>& shape) {
-    entries_.push_back({.name = name, .dtype = "F32", .shape = shape});
-    values_.insert(values_.end(), values.begin(), values.end());
-  }
-  void write(const std::filesystem::path& path) const {
-    SafetensorsWriter writer(path, entries_);
-    writer.append(values_);
-    writer.commit();
-  }
-
- private:
-  std::vector<SafetensorsEntry> entries_;
-  std::vector<float> values_;
-};
-
 /// Adds the gradients of a step. Returns its loss.
-float trace_step(Engine& engine, Trace& file, const std::filesystem::path& samples) {
+float trace_step(Engine& engine, TensorRecord& file, const std::filesystem::path& samples) {
   engine.observe_gradients([&](const std::string& name, const Tensor& gradient) {
     file.add("gradient." + name, engine, gradient);
   });
@@ -97,31 +65,29 @@ float trace_step(Engine& engine, Trace& file, const std::filesystem::path& sampl
   return engine.step(source, engine.batch().global_batch, 0.0).loss;
 }
 
-std::vector<float> floats_of(const SafetensorsReader& file, const std::string& name) {
-  std::vector<float> values(file.tensor(name).num_elems);
-  copy_as_floats(file.tensor(name), 0, values);
-  return values;
+std::vector<float> all_rows(const SafetensorsReader& file, const std::string& name) {
+  return read_rows(file, name, 0, file.tensor(name).shape[0]);
 }
 
 /// The loss of one picture and its gradient.
 void trace_case(const SafetensorsReader& cases, const std::string& name, std::int64_t classes,
-                const Engine& engine, Trace& file) {
+                const Engine& engine, TensorRecord& file) {
   Context ctx = engine.context();
   const auto upload = [&](const std::string& part, std::int64_t width) {
-    const std::vector<float> values = floats_of(cases, name + part);
+    const std::vector<float> values = all_rows(cases, name + part);
     const Shape shape{1, std::ssize(values) / width, width};
     return ctx.from_host(values.data(), shape, DType::kFloat32, MemoryCategory::kBatch);
   };
   Tape tape;
   ctx.tape = &tape;
   const Tensor predictions = tape.watch(upload(".predictions", 5 + classes));
-  const std::vector<float> size = floats_of(cases, name + ".size");
+  const std::vector<float> size = all_rows(cases, name + ".size");
   const ops::DetectionLoss loss =
       ops::detection_loss(ctx, predictions, upload(".targets", 5), upload(".l1_weight", 1).reshape({1}),
                           {.grid = {.height = std::lround(size[0]), .width = std::lround(size[1])}});
   std::vector<std::int32_t> objects(static_cast<std::size_t>(loss.objects.num_elems()));
   ctx.backend->copy_to_host(ctx.exec, objects.data(), loss.objects);
-  file.add(name + ".objects", std::vector<float>(objects.begin(), objects.end()), {std::ssize(objects)});
+  file.add(name + ".objects", {std::ssize(objects)}, std::vector<float>(objects.begin(), objects.end()));
   file.add(name + ".parts", engine, loss.parts);
   file.add(name + ".gradient", engine, tape.backward(ctx, {{loss.loss.id(), {}}}, {predictions.id()})[0]);
 }
@@ -135,7 +101,7 @@ void trace_loss(const Options& o, const std::shared_ptr<Communicator>& comm) {
                  .micro_batch = 2,
                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.0f}});
   load_state(engine, o.folder, StateParts::kModel);
-  Trace file;
+  TensorRecord file;
   const SafetensorsReader cases(o.folder / "cases.safetensors");
   for (int i = 0; cases.has(fmt::format("{}.size", i)); ++i) {
     trace_case(cases, std::to_string(i), o.config.classes, engine, file);
@@ -159,7 +125,7 @@ void trace(const Options& o, const std::shared_ptr<Communicator>& comm) {
                  .micro_batch = count,
                  .optimizer = {.kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.0f}});
   load_state(engine, o.folder, StateParts::kModel);
-  Trace file;
+  TensorRecord file;
   file.add("output", engine, engine.infer(read_batch(samples, 0, count)));
   nlohmann::json record;
   if (whole) {

@@ -3,6 +3,9 @@
 import json
 import pathlib
 import subprocess
+import sys
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -80,6 +83,79 @@ def test_inputs_are_not_copied_where_they_fit(job: trireme.Job) -> None:
             assert _data.num_copies - before == copies
             results.append(session.state_hash())
     assert len(set(results)) == 1
+
+
+class OnGpu(WithDlpack):
+    """A tensor that claims to be on a GPU, and copies itself to the host if asked for."""
+
+    def __dlpack__(self, *, dl_device: Any = None, copy: Any = None, **options: Any) -> Any:
+        if dl_device is None or tuple(dl_device) != (1, 0) or not copy:
+            raise BufferError("of a GPU")
+        return self.array.copy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, 0
+
+
+class OnlyOnGpu(OnGpu):
+    def __dlpack__(self, **options: Any) -> Any:
+        raise BufferError("cannot leave the GPU")
+
+
+def test_tensors_on_a_gpu_are_copied_or_refused(job: trireme.Job) -> None:
+    inputs, targets = batch(1)
+    with trireme.Session(job) as on_host, trireme.Session(job) as on_gpu:
+        before = _data.num_copies
+        assert on_gpu.step(OnGpu(inputs), OnGpu(targets)) == on_host.step(inputs, targets)
+        assert _data.num_copies - before == 2
+        with pytest.raises(trireme.Error, match=r"OnlyOnGpu cannot be read.*cannot leave the GPU.*cpu\(\)"):
+            on_gpu.step(OnlyOnGpu(inputs), targets)
+
+
+def test_threads_of_python_go_on_during_a_step(job: trireme.Job) -> None:
+    def loss(logits: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
+        # Called inside of a step: the other thread must get the lock, and this one must get it back.
+        inside.set()
+        assert seen.wait(60)
+        return 0.0, np.zeros_like(logits)
+
+    inside, seen = threading.Event(), threading.Event()
+
+    def other() -> None:
+        assert inside.wait(60)
+        seen.set()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    with trireme.Session(job, loss=loss) as session:
+        session.step(*batch(1))
+    thread.join()
+    # Without a call of Python inside: another thread counts while the main thread is in C++.
+    counts: list[int] = []
+    stop = threading.Event()
+
+    def count() -> None:
+        while not stop.is_set():
+            counts.append(1)
+            time.sleep(0)
+
+    with trireme.Session(job) as session:
+        session.step(*batch(1))
+        thread = threading.Thread(target=count)
+        sys.setswitchinterval(1e6)  # the thread gets the lock only where the main thread gives it away
+        try:
+            thread.start()
+            before = len(counts)
+            inputs, targets = batch(1)
+            for _ in range(2000):
+                session.step(inputs, targets)
+                if len(counts) > before:
+                    break
+            assert len(counts) > before
+        finally:
+            sys.setswitchinterval(0.005)
+            stop.set()
+            thread.join()
 
 
 def test_learning_rate(job: trireme.Job) -> None:

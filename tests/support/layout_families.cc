@@ -54,6 +54,13 @@ LlamaConfig tiny_qwen3() {
   return config;
 }
 
+/// Logits in parts of five rows and of four.
+LlamaConfig llama_in_loss_parts(bool tied) {
+  LlamaConfig config = kLlama;
+  config.tied = tied, config.loss_parts = 2;
+  return config;
+}
+
 /// OLMo 3, with windows of 4 tokens and a full layer.
 LlamaConfig tiny_olmo() {
   LlamaConfig config = kLlama;
@@ -99,7 +106,7 @@ LayoutFamily lstm(bool tied) {
           .steps = 4};
 }
 
-/// The number of targets varies from step to step.
+/// The head computes the tokens that have targets.
 LayoutFamily bert() {
   const auto tokens = std::make_shared<SyntheticTokens>(SyntheticTokens::Options{
       .num_samples = 16, .sequence_length = kSeqLen, .vocab_size = kVocab, .seed = 1});
@@ -115,7 +122,9 @@ LayoutFamily bert() {
                                    .seq_len = kSeqLen,
                                    .dropout = 0.1f});
               },
-          .sample = {.input = {kSeqLen}, .target = {kSeqLen}},
+          .sample = {.input = {kSeqLen},
+                     .target = {kSeqLen},
+                     .target_positions = MaskedTokens::num_targets(kSeqLen, 0.15)},
           .batches =
               [data](std::int64_t first) {
                 return [data, first](std::int64_t sample, std::int64_t count) {
@@ -238,6 +247,8 @@ const std::vector<LayoutFamily>& layout_families() {
                                                      llama("qwen3", tiny_qwen3()),
                                                      llama("olmo3", tiny_olmo()),
                                                      llama("gemma3", tiny_gemma()),
+                                                     llama("llama_parts", llama_in_loss_parts(false)),
+                                                     llama("llama_tied_parts", llama_in_loss_parts(true)),
                                                      lstm(false),
                                                      lstm(true),
                                                      bert(),

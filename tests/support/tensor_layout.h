@@ -78,6 +78,32 @@ struct ChunkedJob {
             .tensor_chunks = kChunks};
   }
 
+  /// Biases of the projections, and heads that are not as wide together as the residual stream.
+  BuildModel qwen2() const {
+    return llama_with([](LlamaConfig& config) { config.head_width = 6, config.qkv_bias = true; });
+  }
+  BuildModel qwen3() const {
+    return llama_with([](LlamaConfig& config) { config.head_width = 6, config.qk_norm = QkNorm::kHead; });
+  }
+  BuildModel gemma3() const {
+    return llama_with([](LlamaConfig& config) {
+      config.qk_norm = QkNorm::kHead;
+      config.norm_position = NormPosition::kBoth, config.norm_unit_offset = true;
+      config.mlp_gate = MlpGate::kGelu, config.embedding_scale = 4.9;
+      config.window = 3, config.layer_pattern = "wf", config.rope_local_theta = 10.0;
+    });
+  }
+  BuildModel post_norm_decoder() const {
+    return llama_with([](LlamaConfig& config) { config.norm_position = NormPosition::kAfter; });
+  }
+  BuildModel llama_with(const std::function<void(LlamaConfig&)>& change) const {
+    return [job = *this, change](bool tied) {
+      LlamaConfig config = job.llama(tied);
+      change(config);
+      return build_llama(config);
+    };
+  }
+
   EngineOptions options(PrecisionMode mode, const TensorLayout& layout) const {
     return options(Precision(mode), layout);
   }

@@ -20,6 +20,7 @@ const Numerics numerics{
     .pool = &pool_numerics,
     .winograd = &winograd_numerics,
     .lstm = &lstm_numerics,
+    .bf16_gemm = &gemm_numerics,
 };
 
 }  // namespace trireme::cpu::TRIREME_ISA

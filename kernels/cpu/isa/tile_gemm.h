@@ -30,9 +30,15 @@ struct ConstTile {
 enum class Store { kOverwrite, kAccumulate };
 enum class ReadA { kRows, kColumns };  // kColumns: A(i, j) is a.data[j * pitch + i]
 
+/// sum + factor * row in fp32.
+struct MultiplyAdd {
+  static Vector add(Vector sum, float factor, Vector row) { return sum + factor * row; }
+};
+
 // Not inlined: callers have many products and few registers left for their addresses. Prefetches kAhead rows
 // of a B in the L2 cache. With kFollowing, prefetches `depth` cache lines at `following` into the L2 cache.
-template <ReadA kReadA, int kVectors, int kAhead = 0, bool kFollowing = false, int kRows = kTileRows>
+template <ReadA kReadA, int kVectors, int kAhead = 0, bool kFollowing = false, int kRows = kTileRows,
+          class Fma = MultiplyAdd>
 [[gnu::noinline]] void gemm_tile(std::int64_t depth, ConstTile a, ConstTile b, float* c, std::int64_t c_pitch,
                                  Store mode, const float* following = nullptr) {
   Vector sum[kRows][kVectors] = {};
@@ -55,7 +61,7 @@ template <ReadA kReadA, int kVectors, int kAhead = 0, bool kFollowing = false, i
       const float factor =
           kReadA == ReadA::kRows ? a_rows[i / 3][i % 3 * row_pitch + k] : a.data[k * a.pitch + i];
 #pragma GCC unroll 3
-      for (int j = 0; j < kVectors; ++j) sum[i][j] += factor * row[j];
+      for (int j = 0; j < kVectors; ++j) sum[i][j] = Fma::add(sum[i][j], factor, row[j]);
     }
   }
 #pragma GCC unroll 8

@@ -9,9 +9,9 @@ namespace trireme::cpu {
 enum class Element : std::uint8_t;
 
 /// A matrix [depth, cols] in strips of `width` columns. Element (k, j) is at y[j / width * depth * width + k
-/// * width + j % width]. A last strip that is wider than the matrix is filled with zeros. The copy takes
-/// ceil(cols / width) * width * depth floats. For some rows of a deeper matrix, strip_depth is the depth of
-/// that matrix, and takes the place of `depth` above.
+/// * width + j % width]; with pairs, words take the place of elements. A last strip that is wider than the
+/// matrix is filled with zeros. The copy takes ceil(cols / width) * width * depth floats. For some rows of a
+/// deeper matrix, strip_depth is the depth of that matrix, and takes the place of `depth` above.
 struct StripCopy {
   const void* x;
   Element element;
@@ -22,7 +22,8 @@ struct StripCopy {
   std::int64_t strip_depth = 0;  // 0: depth
 };
 
-/// c = a b, or c += a b. Each element's sum over depth is one chain of multiply-adds, in order.
+/// c = a b, or c += a b. Each element's sum over depth is one chain of multiply-adds, in order; where a word
+/// holds a pair, one chain of sums of two products.
 struct StripProduct {
   const float* a;  // strips of row_strip: a's transpose, [depth, rows]
   const float* b;  // strips of col_strip: [depth, cols]
@@ -32,8 +33,14 @@ struct StripProduct {
   bool prefetch_b = false;  // the next product reads the memory after b, which is not in cache
 };
 
+/// [Note: pairs] With AVX512_BF16, a 32-bit word of a strip holds two neighbours in k as bf16, the first in
+/// the low half (0 behind an odd depth), and one instruction adds the products of two pairs to an fp32 sum.
+/// Bits of an element depend on its row, its column and the split of k alone, like those of fp32 words. The
+/// instruction rounds sums to nearest even and reads and writes denormals as 0. So the bits differ from those
+/// of fp32 words, and the instruction set has a name of its own (x86_64_v4_bf16).
 struct GemmNumerics {
   std::int64_t row_strip, col_strip;  // the size of a register tile
+  std::int64_t per_word;              // elements of k in a word: 1, or 2 of pairs
   void (*pack_a)(const StripCopy& copy);
   void (*pack_b)(const StripCopy& copy);
   void (*multiply)(const StripProduct& product);

@@ -119,6 +119,9 @@ void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
 }  // namespace
 
 void run_op(const KernelContext& exec, const MatmulArgs& args) {
+  if (args.a_pitch != 0 || args.d_pitch != 0) {
+    throw Error(ErrorCode::kUnsupported, "matmul on cpu needs contiguous rows");
+  }
   if (args.a_inverse_scale.defined()) return multiply_fp8(exec, args);
   check_dtypes(args);
   const bool ta = args.transpose_a == Transpose::kYes;

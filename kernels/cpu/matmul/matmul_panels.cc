@@ -1,5 +1,5 @@
 // [Note: panels] A tile of the output is a sum over blocks of K. For each block, the required rows and
-// columns are packed into fp32 strips in the order in which register tiles read them (isa/gemm.cc). Packing
+// columns are packed into strips in the order in which register tiles read them (isa/gemm.cc). Packing
 // includes the conversion, so there is never a full fp32 copy of an operand, and the scratch memory does not
 // grow with the product. b is packed for the whole tile. a is packed some rows at a time; these stay in the
 // L2 cache while all of b is multiplied with them. The sum is fp32, in `d` itself if that is fp32. A 16-bit
@@ -28,10 +28,11 @@ class PanelProduct {
         e_(e),
         a_(packed_operand(args.a, args.math, args.transpose_a == Transpose::kNo)),
         b_(packed_operand(args.b, args.math, args.transpose_b == Transpose::kYes)),
-        tiling_(even_tiling(e, kTileLimits, exec.num_threads)),
-        depths_(depths_of(e.k)),
-        a_strips_(exec, depths_.depth * std::min(kBlockRows, tiling_.tile_rows)),
-        b_strips_(exec, depths_.depth * tiling_.tile_cols),
+        gemm_(gemm_for(numerics(), a_.element)),
+        tiling_(even_tiling(gemm_, e, kTileLimits, exec.num_threads)),
+        depths_(depths_of(gemm_, e.k)),
+        a_strips_(exec, words_of(gemm_, depths_.depth) * std::min(kBlockRows, tiling_.tile_rows)),
+        b_strips_(exec, words_of(gemm_, depths_.depth) * tiling_.tile_cols),
         sums_(exec, in_place() ? 0 : tiling_.tile_rows * tiling_.tile_cols),
         rows_(exec, 3 * tiling_.tile_cols) {}
 
@@ -69,21 +70,20 @@ class PanelProduct {
   // sum = op(a) op(b) over k in [first, first + depth), or sum += that.
   void add_block(const Tile& t, std::int64_t first, std::int64_t depth, bool accumulate, float* sum,
                  std::int64_t pitch) const {
-    const GemmNumerics& gemm = *numerics().gemm;
     float *const a = a_strips_.mine(), *const b = b_strips_.mine();
-    gemm.pack_b(b_.strips(t.col, t.cols, first, depth, b));
+    gemm_.pack_b(b_.strips(t.col, t.cols, first, depth, b));
     for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
       const std::int64_t rows = std::min(kBlockRows, t.rows - row);
       if (sums_bias() && t.col == 0) add_bias_grad(args_, first, depth, t.row + row, rows);
-      gemm.pack_a(a_.strips(t.row + row, rows, first, depth, a));
-      gemm.multiply({.a = a,
-                     .b = b,
-                     .c = sum + row * pitch,
-                     .rows = rows,
-                     .cols = t.cols,
-                     .depth = depth,
-                     .c_pitch = pitch,
-                     .accumulate = accumulate});
+      gemm_.pack_a(a_.strips(t.row + row, rows, first, depth, a));
+      gemm_.multiply({.a = a,
+                      .b = b,
+                      .c = sum + row * pitch,
+                      .rows = rows,
+                      .cols = t.cols,
+                      .depth = depth,
+                      .c_pitch = pitch,
+                      .accumulate = accumulate});
     }
   }
 
@@ -114,6 +114,7 @@ class PanelProduct {
   const MatmulArgs& args_;
   const Extents e_;
   const PackedOperand a_, b_;
+  const GemmNumerics& gemm_;  // for the element of both
   const Tiling tiling_;
   const Depths depths_;
   const ThreadScratch a_strips_, b_strips_, sums_, rows_;

@@ -35,7 +35,8 @@ inline PackedOperand packed_operand(ConstTensorView data, MathMode math, bool al
 }
 
 /// Tiles of whole strips that threads can share evenly.
-inline Tiling even_tiling(const Extents& e, const TileLimits& limits, int num_threads) {
+inline Tiling even_tiling(const GemmNumerics& gemm, const Extents& e, const TileLimits& limits,
+                          int num_threads) {
   constexpr std::int64_t kMinExtent = 96, kMinProducts = 2'000'000, kManyTiles = 8;
   std::int64_t down = ceil_div(e.m, limits.rows), across = ceil_div(e.n, limits.cols);
   while (down * across % num_threads != 0 && down * across < kManyTiles * num_threads &&
@@ -44,20 +45,24 @@ inline Tiling even_tiling(const Extents& e, const TileLimits& limits, int num_th
     if (std::max(rows, cols) < 2 * kMinExtent) break;
     ++(rows >= cols ? down : across);
   }
-  const GemmNumerics& gemm = *numerics().gemm;
   const std::int64_t rows = ceil_div(ceil_div(e.m, down), gemm.row_strip) * gemm.row_strip;
   const std::int64_t cols = ceil_div(ceil_div(e.n, across), gemm.col_strip) * gemm.col_strip;
   return {rows, cols, ceil_div(e.m, rows), ceil_div(e.n, cols)};
 }
 
-/// The split of K, by its length alone.
+/// Words of a strip's column.
+inline std::int64_t words_of(const GemmNumerics& gemm, std::int64_t depth) {
+  return ceil_div(depth, gemm.per_word);
+}
+
+/// The split of K, by its length and the words of the strips alone.
 struct Depths {
   std::int64_t depth, count;
 };
 
-inline Depths depths_of(std::int64_t k) {
-  constexpr std::int64_t kMaxDepth = 512;  // measured: matmul_panels.cc
-  const std::int64_t count = std::max<std::int64_t>(1, ceil_div(k, kMaxDepth));
+inline Depths depths_of(const GemmNumerics& gemm, std::int64_t k) {
+  constexpr std::int64_t kMaxWords = 512;  // measured: matmul_panels.cc
+  const std::int64_t count = std::max<std::int64_t>(1, ceil_div(k, kMaxWords * gemm.per_word));
   return {ceil_div(ceil_div(k, count), 16) * 16, count};
 }
 

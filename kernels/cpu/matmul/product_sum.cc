@@ -105,15 +105,16 @@ class PackedProductSum {
   PackedProductSum(const KernelContext& exec, const ProductSumArgs& args, const Extents& e)
       : args_(args),
         e_(e),
-        gemm_(*numerics().gemm),
+        gemm_(gemm_for(numerics(), packed_operand(args.products[0].a, args.math, true).element)),
         range_(e.k / args.groups),
         all_k_(e.k * static_cast<std::int64_t>(args.products.size())),
         depths_(all_depths()),
+        all_words_(depths_.back().at + words_of(gemm_, depths_.back().depth)),
         tile_cols_(lines_of(e.n, within(kFloatsOfB, gemm_.col_strip, kMostCols), gemm_.col_strip, 1)),
         block_rows_(
             lines_of(e.m, within(kFloatsOfA, gemm_.row_strip, kMostRows), gemm_.row_strip, exec.num_threads)),
-        b_strips_(exec, all_k_ * tile_cols_),
-        a_strips_(exec, all_k_ * block_rows_),
+        b_strips_(exec, all_words_ * tile_cols_),
+        a_strips_(exec, all_words_ * block_rows_),
         waiting_(exec, product_sum_waiting(args) * block_rows_ * gemm_.col_strip) {}
 
   void run(const KernelContext& exec) const {
@@ -140,24 +141,25 @@ class PackedProductSum {
   struct Depth {
     std::size_t product;
     std::int64_t k, depth;
-    std::int64_t at;  // start within the concatenated k of all products
+    std::int64_t at;  // start within the concatenated words of all products
   };
 
   std::vector<Depth> all_depths() const {
     std::vector<Depth> all;
-    const Depths cut = depths_of(range_);
-    for (std::int64_t at = 0; at < all_k_;) {
-      const std::int64_t depth = std::min(cut.depth, range_ - at % range_);
-      all.push_back({static_cast<std::size_t>(at / e_.k), at % e_.k, depth, at});
-      at += depth;
+    const Depths cut = depths_of(gemm_, range_);
+    for (std::int64_t k = 0, at = 0; k < all_k_;) {
+      const std::int64_t depth = std::min(cut.depth, range_ - k % range_);
+      all.push_back({static_cast<std::size_t>(k / e_.k), k % e_.k, depth, at});
+      k += depth;
+      at += words_of(gemm_, depth);
     }
     return all;
   }
 
-  /// Number of lines (whole strips) that span all of k: at most `most`, and `floats` in total unless one
+  /// Number of lines (whole strips) that span all words: at most `most`, and `floats` in total unless one
   /// strip is more.
   std::int64_t within(std::int64_t floats, std::int64_t strip, std::int64_t most) const {
-    return std::clamp(floats / all_k_ / strip * strip, strip, most);
+    return std::clamp(floats / all_words_ / strip * strip, strip, most);
   }
 
   /// The lines of a block, in whole strips up to `most`, that minimise the work of the busiest of `threads`.
@@ -205,7 +207,8 @@ class PackedProductSum {
           for (std::size_t i = first; i < first + depths_of_leaf; ++i) {
             const Depth& part = depths_[i];
             gemm_.multiply({.a = a_strips_.mine() + packed_rows * part.at,
-                            .b = b_strips_.data() + packed_cols * part.at + (strip.col - col) * part.depth,
+                            .b = b_strips_.data() + packed_cols * part.at +
+                                 (strip.col - col) * words_of(gemm_, part.depth),
                             .c = to,
                             .rows = strip.rows,
                             .cols = strip.cols,
@@ -222,6 +225,7 @@ class PackedProductSum {
   const std::int64_t range_;  // of k, summed by one leaf
   const std::int64_t all_k_;  // total k of all products
   const std::vector<Depth> depths_;
+  const std::int64_t all_words_;
   const std::int64_t tile_cols_, block_rows_;
   const Workspace b_strips_;  // for some columns, shared by all threads
   const ThreadScratch a_strips_, waiting_;

@@ -7,6 +7,10 @@ std::int64_t in_strips(std::int64_t lines, std::int64_t strip) {
   return ceil_div(lines, strip) * strip;
 }
 
+Depths depths_of(const RecurrentWeight& weight) {
+  return depths_of(*numerics().gemm, weight.depth);
+}
+
 /// Floats of the packed columns of `units` units of `groups` groups, for `depth` of k.
 std::int64_t packed_floats(std::int64_t units, std::int64_t groups, std::int64_t depth) {
   return in_strips(units, numerics().gemm->col_strip) * groups * depth;
@@ -26,14 +30,14 @@ UnitRanges ranges_of(const RecurrentWeight& weight, int num_threads, bool once) 
       pieces.push_back({unit, count, packed_at});
       if (!once) packed_at += packed_floats(count, weight.groups, weight.depth);
     }
-    if (once) packed_at += packed_floats(RecurrentProduct::kUnits, 1, depths_of(weight.depth).depth);
+    if (once) packed_at += packed_floats(RecurrentProduct::kUnits, 1, depths_of(weight).depth);
   }
   return ranges;
 }
 
 std::int64_t packed_floats(const RecurrentWeight& weight, const UnitRanges& ranges, bool once) {
   const UnitPiece& last = ranges.back().back();
-  if (once) return last.packed_at + packed_floats(RecurrentProduct::kUnits, 1, depths_of(weight.depth).depth);
+  if (once) return last.packed_at + packed_floats(RecurrentProduct::kUnits, 1, depths_of(weight).depth);
   return last.packed_at + packed_floats(last.count, weight.groups, weight.depth);
 }
 
@@ -45,7 +49,7 @@ RecurrentProduct::RecurrentProduct(const KernelContext& exec, const RecurrentWei
       weight_(weight),
       rows_(rows),
       strip_rows_(in_strips(rows, gemm_.row_strip)),
-      depths_(depths_of(weight.depth)),
+      depths_(depths_of(weight)),
       once_(products <= 1),
       ranges_(ranges_of(weight, exec.num_threads, once_)),
       packed_weight_(exec, packed_floats(weight, ranges_, once_)),

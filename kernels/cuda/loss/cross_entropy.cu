@@ -1,5 +1,5 @@
 // Softmax and cross-entropy with one block per row. The first pass computes the maximum and the sum, the
-// second the gradient.
+// second the gradient. The last pack of a row may reach beyond the row, into the distance to the next.
 //
 // [Note: rows on the chip] The second pass reads the row from shared memory if two blocks with such rows fit
 // a multiprocessor. Longer rows are read again. The rows of all running blocks are about as large as the
@@ -41,11 +41,11 @@ __device__ inline void for_packs(const T* row, std::int64_t cols, const Run& run
 template <class T, int N, int kBlockThreads, bool kKeepRow>
 __global__ void __launch_bounds__(kBlockThreads, 1024 / kBlockThreads)
     cross_entropy_kernel(T* logits, const std::int32_t* targets, float* row_losses, std::int64_t cols,
-                         float scale, const float* gradient_scale, bool write_gradient) {
+                         std::int64_t pitch, float scale, const float* gradient_scale, bool write_gradient) {
   constexpr int kStride = kBlockThreads * N;
   const std::int64_t row = blockIdx.x;
   const std::int32_t target = targets[row];
-  T* const x = logits + row * cols;
+  T* const x = logits + row * pitch;
   T* const kept = reinterpret_cast<T*>(dynamic_shared());  // each thread reads what it has written itself
   if (target < 0) {
     if (threadIdx.x == 0) row_losses[row] = 0.0f;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1024 / kBlockThreads)
     if constexpr (kKeepRow) *reinterpret_cast<Pack<T, N>*>(kept + c) = pack;
     float v[N];
 #pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = to_float(pack.elems[i]);
+    for (int i = 0; i < N; ++i) v[i] = c + i < cols ? to_float(pack.elems[i]) : -INFINITY;
     include(own, v);
   });
   // An out-of-range target must not read beyond the row. NaN marks the error.
@@ -96,13 +96,14 @@ __global__ void __launch_bounds__(kSumThreads)
 template <class T, int N>
 void run_rows(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args, std::int64_t rows,
               std::int64_t cols, float* row_losses) {
-  const std::size_t row_bytes = static_cast<std::size_t>(cols) * sizeof(T);
+  const std::size_t row_bytes = static_cast<std::size_t>(ceil_div(cols, N) * N) * sizeof(T);
   const bool keep_row = args.write_gradient && 2 * row_bytes <= max_shared_bytes(exec);
   const auto run = [&](auto* kernel, int threads) {
     const std::size_t shared_bytes = keep_row ? row_bytes : 0;
     allow_shared_bytes("softmax_cross_entropy", kernel, shared_bytes);
     launch(exec, "softmax_cross_entropy", grid_of(rows), threads, shared_bytes, kernel, args.logits.as<T>(),
-           args.targets.as<std::int32_t>(), row_losses, cols, args.inv_num_targets,
+           args.targets.as<std::int32_t>(), row_losses, cols,
+           args.logits_pitch > 0 ? args.logits_pitch : cols, args.inv_num_targets,
            args.gradient_scale.as<float>(), args.write_gradient);
   };
   if (cols > 4096 && keep_row) {
@@ -136,7 +137,8 @@ void run_op(const KernelContext& exec, const SoftmaxCrossEntropyArgs& args) {
     soft_cross_entropy_rows(exec, args, row_losses.as<float>());
   } else if (rows > 0) {
     for_float_type("softmax_cross_entropy", args.logits.dtype, [&]<class T>(T) {
-      with_pack<T>(rows_are_packable(cols, sizeof(T), {args.logits.data}),
+      const std::int64_t pitch = args.logits_pitch > 0 ? args.logits_pitch : cols;
+      with_pack<T>(rows_are_packable(pitch, sizeof(T), {args.logits.data}),
                    [&]<int N>(std::integral_constant<int, N>) {
                      run_rows<T, N>(exec, args, rows, cols, row_losses.as<float>());
                    });

@@ -34,11 +34,12 @@ struct SoftTargets {
 
 template <class T, int N>
 __global__ void __launch_bounds__(kRowThreads)
-    soft_cross_entropy_kernel(T* logits, SoftTargets t, float* row_losses, std::int64_t cols, float scale,
-                              const float* gradient_scale, bool write_gradient) {
+    soft_cross_entropy_kernel(T* logits, SoftTargets t, float* row_losses, std::int64_t cols,
+                              std::int64_t pitch, float scale, const float* gradient_scale,
+                              bool write_gradient) {
   __shared__ float shared[kRowThreads / kWarp];
   const std::int64_t row = blockIdx.x;
-  T* x = logits + row * cols;
+  T* x = logits + row * pitch;
   const std::int64_t first = std::int64_t{threadIdx.x} * N;
   constexpr std::int64_t kStride = std::int64_t{kRowThreads} * N;
   if (t.ignores(row)) {
@@ -106,11 +107,12 @@ void soft_cross_entropy_rows(const KernelContext& exec, const SoftmaxCrossEntrop
                             .count = static_cast<int>(args.targets.num_elems() / rows),
                             .smoothing = args.label_smoothing};
   for_float_type("softmax_cross_entropy", args.logits.dtype, [&]<class T>(T) {
-    with_pack<T>(rows_are_packable(cols, sizeof(T), {args.logits.data}),
+    const std::int64_t pitch = args.logits_pitch > 0 ? args.logits_pitch : cols;
+    with_pack<T>(rows_are_packable(cols, sizeof(T), {args.logits.data}) && pitch % kPack<T> == 0,
                  [&]<int N>(std::integral_constant<int, N>) {
                    launch(exec, "softmax_cross_entropy", grid_of(rows), kRowThreads, 0,
                           soft_cross_entropy_kernel<T, N>, args.logits.as<T>(), targets, row_losses, cols,
-                          args.inv_num_targets, args.gradient_scale.as<float>(), args.write_gradient);
+                          pitch, args.inv_num_targets, args.gradient_scale.as<float>(), args.write_gradient);
                  });
   });
 }

@@ -14,9 +14,11 @@ namespace {
 constexpr int kRowThreads = 8;     // in the first stage
 constexpr int kChunkThreads = 16;  // in the second stage
 
-// Writes partials[chunk, c]. One block sums a chunk of kChunkRows rows and kWarp * N columns.
+// Writes partials[chunk, c]. With a pitch, the last pack of a row may reach beyond the row. One block sums a
+// chunk of kChunkRows rows and kWarp * N columns.
 template <class T, int N>
-__global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows, std::int64_t cols) {
+__global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows, std::int64_t cols,
+                                  std::int64_t pitch) {
   __shared__ float sums[kRowThreads][kWarp * N];
   const std::int64_t col = (std::int64_t{blockIdx.y} * kWarp + threadIdx.x) * N;
   const std::int64_t first = std::int64_t{blockIdx.x} * kChunkRows;
@@ -25,7 +27,7 @@ __global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows
   if (col < cols) {
     for (std::int64_t row = first + threadIdx.y; row < last; row += kRowThreads) {
       float v[N];
-      load<N>(x + row * cols + col, v);
+      load<N>(x + row * pitch + col, v);
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += v[i];
     }
@@ -38,7 +40,7 @@ __global__ void column_sum_kernel(const T* x, float* partials, std::int64_t rows
   for (int i = 0; i < N; ++i) {
     float total = 0.0f;
     for (int y = 0; y < kRowThreads; ++y) total += sums[y][threadIdx.x * N + i];
-    partials[std::int64_t{blockIdx.x} * cols + col + i] = total;
+    if (col + i < cols) partials[std::int64_t{blockIdx.x} * cols + col + i] = total;
   }
 }
 
@@ -92,17 +94,18 @@ void run_op(const KernelContext& exec, const ColumnSumArgs& args) {
   const std::int64_t rows = args.x.num_elems() / cols;
   assert(args.x.shape.dim(-1) == cols);
   check_dtype("column_sum", DType::kFloat32, {args.out});
+  const std::int64_t pitch = args.x_pitch > 0 ? args.x_pitch : cols;
   const std::int64_t chunks = ceil_div(rows, kChunkRows);
   const Workspace partials(
       exec, static_cast<std::size_t>(std::max<std::int64_t>(1, chunks * cols)) * sizeof(float));
   if (rows > 0) {
     for_float_type("column_sum", args.x.dtype, [&]<class T>(T) {
-      with_pack<T>(rows_are_packable(cols, sizeof(T), {args.x.data}),
+      with_pack<T>(rows_are_packable(pitch, sizeof(T), {args.x.data}),
                    [&]<int N>(std::integral_constant<int, N>) {
                      dim3 grid = grid_of(chunks);  // chunks along x, whose limit is above 65535
                      grid.y = static_cast<unsigned>(ceil_div(cols, kWarp * N));
                      launch(exec, "column_sum", grid, dim3(kWarp, kRowThreads), 0, column_sum_kernel<T, N>,
-                            args.x.as<T>(), partials.as<float>(), rows, cols);
+                            args.x.as<T>(), partials.as<float>(), rows, cols, pitch);
                    });
     });
   }

@@ -27,7 +27,9 @@ Product product_of(const MatmulArgs& args) {
           .transpose_b = args.transpose_b,
           .in = args.a.dtype,
           .out = args.d.dtype,
-          .math = args.math};
+          .math = args.math,
+          .a_pitch = args.a_pitch,
+          .d_pitch = args.d_pitch};
 }
 
 void check_dtypes(const MatmulArgs& args) {
@@ -74,9 +76,10 @@ void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product produ
   std::optional<Workspace> apart;
   if (is_fp32 && args.pre_activation.defined()) {
     pointers.d = args.pre_activation.data;
-  } else if (!is_fp32 || in_place) {
+  } else if (!is_fp32 || in_place || args.d_pitch > 0) {
     apart.emplace(exec, static_cast<std::size_t>(args.d.num_elems()) * sizeof(float));
     pointers.d = apart->as<void>();
+    product.d_pitch = 0;
   }
   product.out = DType::kFloat32;
   bool has_bias = false;
@@ -93,7 +96,8 @@ void run_in_two(const KernelContext& exec, const MatmulArgs& args, Product produ
   MatmulEpilogue rest{.product = {pointers.d, DType::kFloat32, args.d.shape},
                       .activation = args.activation,
                       .residual = args.residual,
-                      .d = args.d};
+                      .d = args.d,
+                      .d_pitch = args.d_pitch};
   if (!has_bias) rest.bias = args.bias;
   const bool has_pre = has_bias || !args.bias.defined();
   if (!has_pre || args.pre_activation.data != pointers.d) rest.pre_activation = args.pre_activation;
@@ -121,8 +125,11 @@ void multiply(const KernelContext& exec, const MatmulArgs& args) {
   assert(args.a.shape[ta ? 1 : 0] == product.m && args.b.shape[tb ? 0 : 1] == product.n &&
          args.b.shape[tb ? 1 : 0] == product.k);
   assert(ta || !args.bias_grad.defined());
+  assert(args.d_pitch == 0 || (!args.residual.defined() && !args.pre_activation.defined()));
   if (args.bias_grad.defined()) {
-    run_op(exec, ColumnSumArgs{.x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode});
+    run_op(exec,
+           ColumnSumArgs{
+               .x = args.a, .out = args.bias_grad, .mode = args.bias_grad_mode, .x_pitch = args.a_pitch});
   }
   if (product.m == 0 || product.n == 0) return;
   ProductPointers pointers{.a = args.a.data,

@@ -15,6 +15,7 @@ struct MatmulEpilogue {
   Activation activation = Activation::kNone;
   ConstTensorView residual;  // [M, N]
   TensorView d;              // [M, N]
+  std::int64_t d_pitch = 0;  // as MatmulArgs::d_pitch; with it, no other view is `d`
 };
 
 void matmul_epilogue(const KernelContext& exec, const MatmulEpilogue& epilogue);

@@ -181,8 +181,8 @@ MatmulPlan::MatmulPlan(cublasLtHandle_t handle, const Product& product)
       b_(product.transpose_a == Transpose::kYes
              ? make_layout(product.in, product.m, product.k, product.a_pitch)
              : make_layout(product.in, product.k, product.m, product.a_pitch)),
-      c_(make_layout(product.out, product.n, product.m)),
-      d_(make_layout(product.out, product.n, product.m)) {}
+      c_(make_layout(product.out, product.n, product.m, product.d_pitch)),
+      d_(make_layout(product.out, product.n, product.m, product.d_pitch)) {}
 
 void MatmulPlan::set_pointers(const ProductPointers& pointers) {
   const auto set_pointer = [this](cublasLtMatmulDescAttributes_t attribute, const void* pointer) {

@@ -23,8 +23,9 @@ struct MatrixOperand {
 
 // `c` may be null or `d`, because each thread reads an element before it writes it.
 template <class In, class Out>
-__global__ void __launch_bounds__(kThreads) native_matmul_kernel(MatrixOperand<In> a, MatrixOperand<In> b,
-                                                                 int m, int n, int k, const Out* c, Out* d) {
+__global__ void __launch_bounds__(kThreads)
+    native_matmul_kernel(MatrixOperand<In> a, MatrixOperand<In> b, int m, int n, int k, const Out* c, Out* d,
+                         std::int64_t d_pitch) {
   const int col_tiles = (n + kProductTile - 1) / kProductTile, tile = static_cast<int>(blockIdx.x);
   const ProductPart part{.first_row = tile / col_tiles * kProductTile,
                          .rows = m,
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) native_matmul_kernel(MatrixOperand<I
                          .first_depth = 0,
                          .last_depth = k};
   tile_product(part, a, b, [&](int row, int col, float sum) {
-    const std::int64_t at = std::int64_t{row} * n + col;
+    const std::int64_t at = row * d_pitch + col;
     if (c != nullptr) sum += to_float(c[at]);
     d[at] = from_float<Out>(sum);
   });
@@ -55,7 +56,8 @@ void native_matmul(const KernelContext& exec, const Product& product, const Prod
     const MatrixOperand<In> b{static_cast<const In*>(pointers.b), tb ? b_pitch : 1, tb ? 1 : b_pitch};
     launch(exec, "matmul", grid_of(ceil_div(m, kProductTile) * ceil_div(n, kProductTile)), kThreads, 0,
            native_matmul_kernel<In, Out>, a, b, static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
-           product.add_c ? static_cast<const Out*>(pointers.c) : nullptr, static_cast<Out*>(pointers.d));
+           product.add_c ? static_cast<const Out*>(pointers.c) : nullptr, static_cast<Out*>(pointers.d),
+           product.d_pitch > 0 ? product.d_pitch : n);
   };
   for_float_type("matmul", product.in, [&]<class In>(In in) {
     if (product.out == product.in) return run(in, in);

@@ -59,7 +59,6 @@ constexpr int kBlocks = 3;    // per multiprocessor, as registers allow
 template <class T, int N, Passes kPasses>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     sums_kernel(RowChunks chunks, BwdArrays<T> a, float* sums) {
-  __shared__ TileValues<N> of_g, of_x;
   const TileShare own = tile_share<N, Order::kLastToFirst>(chunks);
   float sum[N] = {}, sum_x[N] = {};
   if (own.has_columns) {
@@ -91,20 +90,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       add(row, at);
     }
   }
-  of_g.put(sum);
-  of_x.put(sum_x);
-  __syncthreads();
-  float* const out = sums + 2 * own.chunk * chunks.cols + own.tile_col;
-  for_tile_columns<N>(chunks, own, [&](int c) {
-    float total = 0.0f, total_x = 0.0f;
-#pragma unroll 8
-    for (int y = 0; y < own.step; ++y) {
-      total += of_g.at(y, c);
-      total_x += of_x.at(y, c);
-    }
-    out[c] = total;
-    out[chunks.cols + c] = total_x;
-  });
+  write_tile_sums<N>(chunks, own, sum, sum_x, sums);
 }
 
 /// The gradient of a parameter; null if it is not wanted.

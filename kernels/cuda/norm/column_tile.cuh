@@ -111,4 +111,26 @@ __device__ inline void for_tile_columns(const RowChunks& chunks, const TileShare
   }
 }
 
+/// Adds two values of each thread over the rows of the block. All threads of the block must call it.
+/// sums[own.chunk] gets the sums of `g` [cols], then the sums of `g_x` [cols].
+template <int N>
+__device__ inline void write_tile_sums(const RowChunks& chunks, const TileShare& own, const float (&g)[N],
+                                       const float (&g_x)[N], float* sums) {
+  __shared__ TileValues<N> of_g, of_x;
+  of_g.put(g);
+  of_x.put(g_x);
+  __syncthreads();
+  float* const out = sums + 2 * own.chunk * chunks.cols + own.tile_col;
+  for_tile_columns<N>(chunks, own, [&](int c) {
+    float total = 0.0f, total_x = 0.0f;
+#pragma unroll 8
+    for (int y = 0; y < own.step; ++y) {
+      total += of_g.at(y, c);
+      total_x += of_x.at(y, c);
+    }
+    out[c] = total;
+    out[chunks.cols + c] = total_x;
+  });
+}
+
 }  // namespace trireme::cuda

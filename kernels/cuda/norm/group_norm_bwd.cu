@@ -36,7 +36,6 @@ __device__ void gradients_before(const GroupMaps<N>& map, const float (&x)[N], f
 template <class T, int N, bool kSilu>
 __global__ void __launch_bounds__(kThreads)
     group_sums_kernel(RowChunks chunks, GroupNormArrays<T> a, GroupStatistics statistics, float* sums) {
-  __shared__ TileValues<N> of_g, of_x;
   const TileShare own = tile_share<N, Order::kLastToFirst>(chunks);
   float sum[N] = {}, sum_x[N] = {};
   if (own.has_columns) {
@@ -55,20 +54,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
   }
-  of_g.put(sum);
-  of_x.put(sum_x);
-  __syncthreads();
-  float* const out = sums + 2 * own.chunk * chunks.cols + own.tile_col;
-  for_tile_columns<N>(chunks, own, [&](int c) {
-    float total = 0.0f, total_x = 0.0f;
-#pragma unroll 8
-    for (int y = 0; y < own.step; ++y) {
-      total += of_g.at(y, c);
-      total_x += of_x.at(y, c);
-    }
-    out[c] = total;
-    out[chunks.cols + c] = total_x;
-  });
+  write_tile_sums<N>(chunks, own, sum, sum_x, sums);
 }
 
 // One block per sample and group, one channel a warp at a time.

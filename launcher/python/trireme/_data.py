@@ -29,20 +29,33 @@ class Dataset(Protocol):
 num_copies = 0
 
 
+#: Kinds of devices of DLPack whose memory the host reads: CPU, and pinned memory of CUDA.
+_HOST_MEMORY = (1, 3)
+
+
+def _from_dlpack(value: Any, what: str) -> Array:
+    global num_copies
+    try:
+        if value.__dlpack_device__()[0] in _HOST_MEMORY:
+            return np.from_dlpack(value)
+        num_copies += 1
+        return np.from_dlpack(value, device="cpu", copy=True)
+    except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
+        raise Error(f"{what}: the memory of this {type(value).__name__} cannot be read through DLPack: {error}; pass a "
+                    "copy in host memory (tensor.detach().cpu())", field=what) from error
+
+
 def as_array(value: Any, dtype: str, what: str) -> Array:
     """`value` as a row-major array of `dtype`, without a copy where its layout and dtype allow.
 
-    `value` is an array of NumPy, an object with DLPack in host memory, or a list. Integers are converted to
-    int32 and floating-point numbers to float32; other conversions raise Error.
+    `value` is an array of NumPy, an object with DLPack, or a list. Memory of a GPU is copied to the host. Integers are
+    converted to int32 and floating-point numbers to float32; other conversions raise Error.
     """
     global num_copies
     if isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "__dlpack__"):
-        try:
-            array = np.from_dlpack(value)
-        except (BufferError, RuntimeError, TypeError) as error:
-            raise Error(f"{what}: its memory cannot be read through DLPack: {error}", field=what) from error
+        array = _from_dlpack(value, what)
     else:
         array = np.asarray(value)
     wanted = np.dtype(dtype)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _core
+from . import _core, _mpi
 from ._data import Array, Dataset, SampleReader, as_array
 from ._errors import Error
 from ._job import Job
@@ -28,13 +28,15 @@ _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    # Threads of ranks must not outlive the interpreter.
+    # Threads of ranks must not outlive the interpreter, nor communicators MPI.
+    _mpi.end_failed_job()
     for session in list(_open):
         session.close()
+    _mpi.leave()
 
 
 class Session:
-    """A job on `local` ranks, the threads of this process.
+    """A job on `local` ranks, the threads of this process, or on the processes of mpirun.
 
         with trireme.Session(job, local=2) as session:
             for record in session.train("out/"):
@@ -51,11 +53,17 @@ class Session:
     with respect to the logits, float32 of their shape. The engine divides both by the number of targets of
     the global batch. Called from the threads of all ranks, also again for the same batch.
 
-    A session runs in one process: under mpirun use `trireme train`.
+    `comm`: MPI.COMM_WORLD of mpi4py, in a program that mpirun starts; each process is a rank. All make the same calls
+    with the same arguments, whole batches included, and get the same results. If a process dies or stalls, the calls
+    of the others raise Error with the culprit, and all end when the interpreter exits. So they do after an uncaught
+    exception.
     """
 
-    def __init__(self, job: Job, *, local: int = 1, train: Dataset | None = None, eval: Dataset | None = None,
-                 loss: Loss | None = None) -> None:
+    def __init__(self, job: Job, *, local: int = 1, comm: Any = None, train: Dataset | None = None,
+                 eval: Dataset | None = None, loss: Loss | None = None) -> None:
+        if comm is not None and local != 1:
+            raise Error("local= is for ranks as threads, and comm= for ranks as processes: set one of them",
+                        field="local")
         if eval is not None and train is None:
             raise Error("eval= needs train=: both data sets are yours, or both are the job's", field="eval")
         self.job = job
@@ -65,7 +73,9 @@ class Session:
         tuples = [None if reader is None else reader.as_tuple() for reader in self._readers]
         self._loss_failure: BaseException | None = None
         self._loss = loss
-        self._core = _core.Session(job._core, local, tuples[0], tuples[1], None if loss is None else self._call_loss)
+        mpi = None if comm is None else _mpi.ranks_of(comm)
+        self._core = _core.Session(job._core, local, mpi, tuples[0], tuples[1],
+                                   None if loss is None else self._call_loss)
         self._process = os.getpid()
         _open.add(self)
 
@@ -148,11 +158,46 @@ class Session:
         """One optimizer step on a global batch.
 
         `inputs`, `targets`: [train.global_batch, ...], shaped and typed as the job's samples: tokens [B, T] and
-        labels int32, images [B, H, W, 3] float32. NumPy, or DLPack in host memory; contiguous arrays of
-        these dtypes are read in place. A target of -1 does not count. `lr`: default, the job's schedule.
+        labels int32, images [B, H, W, 3] float32. NumPy or DLPack; contiguous arrays of these dtypes in host
+        memory are read in place, and tensors on a GPU are copied to the host. A target of -1 does not count. `lr`: default, the job's schedule.
         Returns step, loss (mean over the targets), grad_norm (before clipping), loss_scale and skipped.
         """
         result: dict[str, Any] = self._call(self._core.step, *self._arrays(inputs, targets), lr)
+        return result
+
+    def rounds(self) -> list[npt.NDArray[np.int64]]:
+        """The rounds of a step: samples of the global batch, one micro-batch for each data rank, in their order.
+
+        For steps in parts. With the samples of rounds(), these have the bits of step(inputs, targets):
+
+            for samples in session.rounds():
+                session.accumulate(inputs[samples], targets[samples])
+            session.update()
+        """
+        return [np.array(samples, np.int64) for samples in self._call(self._core.rounds)]
+
+    def forward(self, inputs: Any, targets: Any, num_targets: int | None = None) -> float:
+        """The forwards of the next round, whose mean loss it returns; backward() must follow.
+
+        `num_targets`: targets of the whole step that count, required in the first round if some are -1. Not with a
+        pipeline, whose plan orders forwards and backwards. Until update(), other calls raise Error.
+        """
+        result: float = self._call(self._core.forward, *self._arrays(inputs, targets), num_targets)
+        return result
+
+    def backward(self) -> None:
+        """The backwards of the round, which add to the gradients of the step."""
+        self._call(self._core.backward)
+
+    def accumulate(self, inputs: Any, targets: Any, num_targets: int | None = None) -> float:
+        """forward() and backward()."""
+        loss = self.forward(inputs, targets, num_targets)
+        self.backward()
+        return loss
+
+    def update(self, lr: float | None = None) -> dict[str, Any]:
+        """The update after the last round; arguments and result as in step()."""
+        result: dict[str, Any] = self._call(self._core.update, lr)
         return result
 
     def evaluate(self, inputs: Any = None, targets: Any = None) -> Any:
@@ -169,6 +214,20 @@ class Session:
         """Logits [B, ..., C] float32 of the whole model, with any layout; inputs as in step()."""
         result: FloatArray = self._call(self._core.logits, as_array(inputs, self._specs[0][1], "inputs"))
         return result
+
+    def generate(self, prompt: Any, tokens: int = 100, *, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0,
+                 seed: int = 0, vocab: int = 0) -> npt.NDArray[np.int32]:
+        """Continues `prompt`, at least one token, and returns the new tokens, as `trireme sample` with this seed.
+
+        `temperature`: 0 always takes the most likely token. `top_k`: choose among the k most likely; 0: all. `top_p`:
+        among these, the fewest with this total probability. `vocab`: choose among the first tokens, if the model's
+        vocabulary is padded; 0: all. Needs parallel.pipeline = 1 and parallel.tensor = 1.
+        """
+        given = as_array(prompt, "int32", "the prompt")
+        if given.ndim != 1:
+            raise Error(f"the prompt has the shape {given.shape}, and must be a row of tokens", field="prompt")
+        result = self._call(self._core.generate, given.tolist(), tokens, temperature, top_k, top_p, seed, vocab)
+        return np.array(result, np.int32)
 
     def state_dict(self) -> dict[str, FloatArray]:
         """Parameters and running statistics by the names of model.safetensors, float32, gathered over ranks."""

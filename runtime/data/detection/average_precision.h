@@ -1,6 +1,6 @@
 // COCO's average precision and recall of detections.
 //
-// [Note: average precision] The definitions are those of pycocotools' COCOeval for boxes, including the order
+// [Note: average precision] The definitions follow pycocotools' COCOeval for boxes, including the order
 // of ties: https://cocodataset.org/#detection-eval. Detections of a class are sorted by score, equal scores
 // by picture and then in the order given. Each takes the free object with the highest overlap, the later one
 // of equals. Objects of a crowd, and objects outside of a size range, are matched last and count neither as

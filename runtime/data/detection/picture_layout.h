@@ -1,4 +1,4 @@
-// Where pictures stand in a sample, and their boxes with them: letterbox, Mosaic and MixUp.
+// The place of pictures and their boxes in a sample: letterbox, Mosaic and MixUp.
 //
 // [Note: picture layout] All geometry is scale, shift and mirror. A sample is therefore a list of rectangles
 // of whole pixels, each filled by resampling a part of a stored picture. Boxes follow the same map, so pixels
@@ -58,7 +58,7 @@ struct LayoutOptions {
 PictureLayout draw_layout(const LayoutOptions& options, std::span<const ImageSize> sizes, int own, int side,
                           ImageRandom& random);
 
-/// Which boxes remain in a sample after they are clipped to their part.
+/// The boxes that remain in a sample after they are clipped to their part.
 struct KeepOptions {
   double min_side = 2;       // pixels of the sample
   double min_visible = 0.1;  // fraction of the area of the box

@@ -38,15 +38,14 @@ std::array<float, 3> colour_of(std::uint64_t seed, std::int32_t label) {
 
 }  // namespace
 
-SyntheticDetections::SyntheticDetections(const Options& options) : options_(options) {
-  TRIREME_CHECK(
-      options.num_samples > 0 && options.side > 0 && options.num_classes > 0 && options.max_boxes > 0,
-      "synthetic pictures need positive numbers of samples, pixels, classes and boxes, got {}, {}, {} and {}",
-      options.num_samples, options.side, options.num_classes, options.max_boxes);
+SyntheticDetections::SyntheticDetections(const Options& options)
+    : SyntheticDataset(options.num_samples), options_(options) {
+  TRIREME_CHECK(options.side > 0 && options.num_classes > 0 && options.max_boxes > 0,
+                "synthetic pictures need positive numbers of pixels, classes and boxes, got {}, {} and {}",
+                options.side, options.num_classes, options.max_boxes);
 }
 
-HostBatch SyntheticDetections::make(std::int64_t first, std::int64_t count, std::uint32_t set) const {
-  TRIREME_CHECK(first >= 0 && count >= 0, "cannot read {} samples from sample {}", count, first);
+HostBatch SyntheticDetections::make(std::int64_t first, std::int64_t count, Set set) const {
   const std::int64_t side = options_.side, elems = side * side * 3;
   HostBatch batch;
   batch.input_shape = {count, side, side, 3};
@@ -56,8 +55,8 @@ HostBatch SyntheticDetections::make(std::int64_t first, std::int64_t count, std:
   batch.target_weights.resize(static_cast<std::size_t>(count));
   auto* pixels = reinterpret_cast<float*>(batch.inputs.data());
   for (std::int64_t sample = first; sample < first + count; ++sample, pixels += elems) {
-    ImageRandom random(ImageRandom::Stream::kSynthetic, options_.seed, set,
-                       static_cast<std::uint32_t>(sample));
+    ImageRandom random(ImageRandom::Stream::kSynthetic, options_.seed,
+                       set == Set::kTrain ? kTrainObjects : kEvalObjects, static_cast<std::uint32_t>(sample));
     const Canvas canvas{{pixels, static_cast<std::size_t>(elems)}, side};
     for (float& pixel : canvas.pixels) pixel = static_cast<float>(random.uniform(-0.5, 0.5));
     const std::int64_t objects = std::min<std::int64_t>(1 + random.below(kMostObjects), options_.max_boxes);
@@ -79,16 +78,6 @@ HostBatch SyntheticDetections::make(std::int64_t first, std::int64_t count, std:
     }
   }
   return batch;
-}
-
-HostBatch SyntheticDetections::read_train(std::int64_t first, std::int64_t count) const {
-  return make(first, count, kTrainObjects);
-}
-
-HostBatch SyntheticDetections::read_sequential(std::int64_t first, std::int64_t count) const {
-  TRIREME_CHECK(first + count <= num_samples(), "samples {} to {} were requested, but there are only {}",
-                first, first + count - 1, num_samples());
-  return make(first, count, kEvalObjects);
 }
 
 }  // namespace trireme

@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "runtime/data/dataset.h"
+#include "runtime/data/synthetic_dataset.h"
 
 namespace trireme {
 
 /// Inputs [B, S, S, 3] fp32; targets [B, M, 5] and weights [B] as DetectionDataset gives them, all weights 0.
 /// Pixels are noise; each of the one to four objects is a rectangle in the colour of its class. Training
 /// samples never repeat, and evaluation samples differ from them.
-class SyntheticDetections final : public Dataset {
+class SyntheticDetections final : public SyntheticDataset {
  public:
   struct Options {
     std::int64_t num_samples = 0;  // per pass
@@ -22,14 +22,10 @@ class SyntheticDetections final : public Dataset {
   /// Throws Error(kInvalidInput) when a number is not positive.
   explicit SyntheticDetections(const Options& options);
 
-  std::int64_t num_samples() const override { return options_.num_samples; }
-  std::int64_t targets_per_sample() const override { return 1; }
-  HostBatch read_train(std::int64_t first, std::int64_t count) const override;
-  HostBatch read_sequential(std::int64_t first, std::int64_t count) const override;
   std::int64_t samples_per_read() const override { return 1; }
 
  private:
-  HostBatch make(std::int64_t first, std::int64_t count, std::uint32_t set) const;
+  HostBatch make(std::int64_t first, std::int64_t count, Set set) const override;
 
   Options options_;
 };

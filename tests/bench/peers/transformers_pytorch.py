@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The peer of transformers_vs_pytorch.py: a Llama, BERT, ViT or LSTM, trained by PyTorch on the CPU, in its idiom.
+"""The peer of transformers_vs_pytorch.py: a GPT-2, Llama, BERT, ViT or LSTM, trained by PyTorch on the CPU, in its idiom.
 
     transformers_pytorch.py --model llama --layers 6 --hidden 288 --heads 6 --ffn 768 --vocab 32000 --context 256
 
 Needs PyTorch 2. Attention by scaled_dot_product_attention, AdamW in its fused form where this PyTorch has it for CPUs;
---compile compiles the model. Prints one JSON object: parameters, milliseconds a step (median), loss. The data are
+--compile compiles the model; --precision bf16 runs it under torch.autocast. Prints one JSON object: parameters, milliseconds a step (median), loss. The data are
 random: time does not depend on them.
 """
 
@@ -129,6 +129,27 @@ class VitLayer(BertLayer):
         return x + self.mlp(self.norm2(x))
 
 
+class GptLayer(BertLayer):
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        x = x + self.out(attend(q, k, v, self.heads, self.heads, causal=True))
+        return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    """GPT-2: learned positions, and a head that shares the token embedding."""
+
+    def __init__(self, args):
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(args.vocab, args.hidden), nn.Embedding(args.context, args.hidden)
+        self.layers = nn.Sequential(*(GptLayer(args) for _ in range(args.layers)))
+        self.norm = nn.LayerNorm(args.hidden)
+
+    def forward(self, tokens, targets):
+        x = self.norm(self.layers(self.tokens(tokens) + self.positions.weight))
+        return F.cross_entropy(F.linear(x, self.tokens.weight).flatten(0, 1), targets.flatten())
+
+
 class Vit(nn.Module):
     """The classes are read from a class token before the patches."""
 
@@ -157,7 +178,7 @@ class Lstm(nn.Module):
         return F.cross_entropy(self.decoder(self.rnn(self.encoder(tokens))[0]).flatten(0, 1), targets.flatten())
 
 
-MODELS = {"llama": Llama, "bert": Bert, "vit": Vit, "lstm": Lstm}
+MODELS = {"gpt": Gpt, "llama": Llama, "bert": Bert, "vit": Vit, "lstm": Lstm}
 
 
 def parse_arguments():
@@ -168,6 +189,7 @@ def parse_arguments():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
     parser.add_argument("--tied", action="store_true", help="the head of a Llama shares the token embedding")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
     return parser.parse_args()
 
 
@@ -206,7 +228,8 @@ def main():
     for step in range(args.warmup + args.steps):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        loss = run(inputs, targets)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.precision == "bf16"):
+            loss = run(inputs, targets)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -14,7 +14,7 @@ ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 from compare import print_agreement, print_comparison  # noqa: E402
 from experiment import MATRIX, ExperimentError, read_experiments  # noqa: E402
-from inputs import prepare_pictures, prepare_text, substitute  # noqa: E402
+from inputs import prepare_pictures, prepare_shapes, prepare_text, substitute  # noqa: E402
 from job_runs import JobRunner  # noqa: E402
 from library import keep, kept_files, machines_text, pages_differ, read_results, waterfall, write_pages  # noqa: E402
 from machine import cores, machine_facts, num_gpus, why_no_cuda, why_no_namespaces  # noqa: E402
@@ -130,9 +130,13 @@ def prepare_inputs(experiments, how, trireme, folder):
         places["text"] = prepare_text(trireme, folder)
     if "pictures" in wanted:
         places["pictures"] = prepare_pictures(folder)
+    if "shapes" in wanted:
+        places["shapes"] = prepare_shapes(folder)
     for experiment in experiments:
         if not why_not(experiment, how):
             experiment.job = substitute(experiment.job, places)
+            for variant in experiment.variants:
+                variant.set = substitute(variant.set, places)
 
 
 def check_program(trireme):

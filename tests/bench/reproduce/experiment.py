@@ -6,7 +6,7 @@ import tomllib
 from expression import ExpressionError, names
 
 MATRIX = "matrix.toml"
-NEEDS = ("cores", "text", "pictures", "gpu")
+NEEDS = ("cores", "text", "pictures", "shapes", "gpu")
 PLOTS = ("bars", "memory", "curve", "waterfall")
 PEERS = ("eager", "compiled")
 
@@ -68,7 +68,7 @@ class Experiment:
     rounds: dict = dataclasses.field(default_factory=lambda: {"quick": 5, "full": 11})
     full: dict = dataclasses.field(default_factory=dict)  # keys of the job with --full
     constants: dict = dataclasses.field(default_factory=dict)
-    needs: dict = dataclasses.field(default_factory=dict)  # cores; text, pictures; gpu
+    needs: dict = dataclasses.field(default_factory=dict)  # cores; text, pictures, shapes; gpu
     cannot: str = ""     # why it cannot be run yet; what would be needed
 
 

@@ -1,9 +1,14 @@
-"""Real input that every machine has or can make: text of the compiler's headers, JPEG files of the size of photographs."""
+"""Real input that every machine has or can make: text of the compiler's headers, JPEG files of the size of photographs,
+drawn shapes with boxes."""
+import json
 import random
 import subprocess
+import sys
 from pathlib import Path
 
 NUM_CLASSES, PICTURES_PER_CLASS, SIDE = 4, 60, 900
+DRAW_SHAPES = Path(__file__).resolve().parents[3] / "examples" / "draw_shapes.py"
+TRAIN_SHAPES, FEW_SHAPES, EVAL_SHAPES, SHAPES_SIDE = 160, 32, 400, 96
 
 
 def prepare_text(trireme, folder):
@@ -38,6 +43,22 @@ def prepare_pictures(folder):
             picture.filter(ImageFilter.GaussianBlur(1)).save(place / f"{number:04}.jpg", quality=90)
     (data / "done").touch()
     return data / "train"
+
+
+def prepare_shapes(folder):
+    """Pictures of shapes with boxes, in COCO's format: train, eval, instances_train.json, instances_eval.json, and
+    instances_few.json with the first of train."""
+    data = folder / "shapes"
+    few = data / "instances_few.json"
+    if not few.exists():
+        counts = ["--train", str(TRAIN_SHAPES), "--eval", str(EVAL_SHAPES), "--side", str(SHAPES_SIDE)]
+        subprocess.run([sys.executable, str(DRAW_SHAPES), str(data), *counts], check=True, capture_output=True)
+        coco = json.loads((data / "instances_train.json").read_text())
+        images = coco["images"][:FEW_SHAPES]
+        kept = {image["id"] for image in images}
+        annotations = [one for one in coco["annotations"] if one["image_id"] in kept]
+        few.write_text(json.dumps(coco | {"images": images, "annotations": annotations}))
+    return data
 
 
 def substitute(job, names):

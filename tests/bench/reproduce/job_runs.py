@@ -58,7 +58,7 @@ def run_numbers(out):
     bubbles = [traced_bubble(json.loads(path.read_text())) for path in out.glob("trace*.json")]
     if bubbles:
         numbers["bubble"] = statistics.median(bubbles)
-    for key in ("eval_loss", "eval_top1"):
+    for key in ("eval_loss", "eval_top1", "eval_ap", "eval_ap50"):
         if summary.get(key) is not None:
             numbers[key] = summary[key]
     return numbers

@@ -7,8 +7,10 @@
 #include "launcher/host/arithmetic.h"
 #include "launcher/host/device.h"
 #include "launcher/host/device_rates.h"
+#include "launcher/job/memory_fit.h"
 #include "launcher/train/trainer.h"
 #include "parallel/comm/local.h"
+#include "parallel/comm/nccl.h"
 #include "tests/kernels/cuda/emulation/emulation.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/support/temporary_folder.h"
@@ -68,7 +70,33 @@ TEST_F(CudaLaunch, MoreRanksThanGpus) {
   EXPECT_EQ(choose(DeviceType::kCuda, {.local_rank = 1, .num_local_ranks = 2}).device.index, 1);
   EXPECT_THAT(refusal({.local_rank = 3, .num_local_ranks = 4}),
               AllOf(HasSubstr("4 ranks were started on this machine, which shows 2 GPUs"),
-                    HasSubstr("start at most 2 ranks a machine")));
+                    HasSubstr("start at most 2 ranks a machine"), HasSubstr("parallel.share_device = true")));
+}
+
+TEST_F(CudaLaunch, RanksShareGpusInTurn) {
+  emulation::set_device_count(2);
+  for (int rank = 0; rank < 5; ++rank) {
+    const RankPlacement placement{.local_rank = rank, .num_local_ranks = 5, .num_gpus = 2, .may_share = true};
+    EXPECT_EQ(gpu_of_rank(placement), (Device{DeviceType::kCuda, rank % 2}));
+  }
+  // Ranks that need not share do not: NCCL keeps its fast links.
+  const RankPlacement enough{.local_rank = 1, .num_local_ranks = 2, .num_gpus = 2, .may_share = true};
+  EXPECT_FALSE(enough.shares());
+  EXPECT_EQ(gpu_of_rank(enough).index, 1);
+}
+
+TEST_F(CudaLaunch, RanksThatShareAGpuShareItsMemory) {
+  emulation::set_device_count(2);
+  emulation::set_memory_limit(std::size_t{6} << 30);
+  const auto limit_of = [](bool share, int ranks) {
+    JobConfig config;
+    config.parallel.share_device = share;
+    return memory_limit(config, {DeviceType::kCuda, 1}, ranks);
+  };
+  EXPECT_EQ(limit_of(true, 2).bytes, std::int64_t{6} << 30);
+  EXPECT_EQ(limit_of(true, 5).bytes, std::int64_t{2} << 30);  // three of them on GPU 0
+  EXPECT_THAT(limit_of(true, 5).source, HasSubstr("for each of 3 ranks"));
+  EXPECT_EQ(limit_of(false, 5).bytes, std::int64_t{6} << 30);
 }
 
 // The facts that library plans depend on. They are recorded in checkpoints and compared between ranks.

@@ -2,11 +2,13 @@
 // work. A replayed step has the same bits and memory as an enqueued one, and needs a single launch.
 #include "parallel/run/step_graph.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "models/bert.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
 #include "parallel/run/engine.h"
@@ -153,6 +155,74 @@ TEST(StepGraph, MemoryIsWhatWasPredicted) {
   for (int i = 0; i < kSteps; ++i) {
     const StepResult result = graph.step(i);
     EXPECT_EQ(result.memory.peak_total, prediction.memory.peak_total) << "step " << i;
+  }
+}
+
+struct Head {
+  const char* name;
+  std::function<BlockList()> build;
+  std::int64_t target_positions = 0;  // of a sample
+};
+
+// Tokens 1 and 5 of each sample have targets, if `positions` is 2.
+BatchSource source_of(std::int64_t vocab, std::int64_t first_sample, std::int64_t positions) {
+  return [tokens = testing::token_source(vocab, kModel.seq_len, first_sample), positions](
+             std::int64_t first, std::int64_t count) {
+    HostBatch batch = tokens(first, count);
+    for (std::size_t i = 0; positions > 0 && i < batch.targets.size(); ++i) {
+      if (i % static_cast<std::size_t>(kModel.seq_len) % 4 != 1) batch.targets[i] = -1;
+    }
+    for (std::int64_t i = 0; positions > 0 && i < count; ++i) {
+      batch.target_positions.insert(batch.target_positions.end(), {1, 5});
+    }
+    return batch;
+  };
+}
+
+// Vocabularies that are odd and long enough for rows of logits that are apart: see [Note: rows of logits].
+constexpr std::int64_t kOddVocab = 517;
+
+// Heads on target rows alone, with rows of logits apart, and with logits in parts: the same bits recorded and
+// enqueued, the predicted memory, and nearly the results of the CPU.
+TEST(StepGraph, PlaysHeadsOfOddVocabularies) {
+  const auto gpt = [](std::int64_t loss_parts) {
+    return [loss_parts] {
+      GptConfig config = kModel;
+      config.vocab = kOddVocab, config.loss_parts = loss_parts;
+      return build_gpt(config);
+    };
+  };
+  const auto bert = [] {
+    return build_bert({.layers = 1, .hidden = 16, .heads = 2, .vocab = kOddVocab, .seq_len = kModel.seq_len});
+  };
+  for (const Head& head : {Head{"gpt", gpt(1)}, Head{"in parts", gpt(3)}, Head{"bert", bert, 2}}) {
+    for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
+      SCOPED_TRACE(fmt::format("{} {}", head.name, name(mode)));
+      const std::int64_t per_sample = head.target_positions > 0 ? head.target_positions : kModel.seq_len;
+      const SampleSpec sample{
+          .input = {kModel.seq_len}, .target = {kModel.seq_len}, .target_positions = head.target_positions};
+      const auto run = [&](bool cuda_graph, DeviceType device) {
+        EngineOptions o = options(cuda_graph, device);
+        o.precision = Precision(mode);
+        Engine engine(head.build(), LocalWorld(1).communicator(0), o);
+        const StepPrediction prediction =
+            predict_step(std::make_shared<const BlockList>(head.build()), o, sample, 1, 0);
+        std::vector<float> losses;
+        for (int i = 0; i < kSteps; ++i) {
+          const StepResult result = engine.step(source_of(kOddVocab, i * kGlobalBatch, head.target_positions),
+                                                kGlobalBatch * per_sample, 1e-2);
+          losses.push_back(result.loss);
+          EXPECT_EQ(result.memory.peak_total, prediction.memory.peak_total) << "step " << i;
+        }
+        return std::pair(losses, engine.state_hash());
+      };
+      const auto played = run(true, DeviceType::kCuda);
+      EXPECT_EQ(played, run(false, DeviceType::kCuda));
+      const std::vector<float> expected = run(false, DeviceType::kCpu).first;
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_NEAR(played.first[i], expected[i], mode == PrecisionMode::kFp32 ? 1e-4 : 3e-2);
+      }
+    }
   }
 }
 

@@ -17,6 +17,7 @@
 #include "launcher/state/run_checkpoint.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
+#include "runtime/base/nf4.h"
 #include "runtime/base/rng.h"
 #include "runtime/checkpoint/float_data.h"
 #include "tests/launcher/commands/cli_fixture.h"
@@ -250,6 +251,43 @@ TEST_P(LoraCli, PeftsFolderIsTheMergedOne) {
       ASSERT_NEAR(values.data[at], sum, 1e-7 * (1.0 + std::abs(sum))) << name << " " << row << " " << col;
     }
   }
+}
+
+// Codes of frozen weights: the same on a resumed run, and checkpoints have the numbers that training reads.
+TEST_P(LoraCli, TrainsOnFourBitWeights) {
+  const std::string nf4 = "train.lora.quantize=nf4";
+  const std::string hash = hash_of("run", {nf4});
+  EXPECT_EQ(hash_of("recompute", {nf4, "parallel.recompute_every=1"}), hash);
+  hash_of("halves", {nf4, "train.steps=2"});
+  EXPECT_EQ(hash_of("halves", {nf4}), hash);
+  EXPECT_THAT(refusal({"train", "lora.toml", "--out", "halves", "--set", "train.steps=9"}),
+              HasSubstr("quantize = \"nf4\", targets"));
+
+  const auto before = read_file(model_file("base")), after = read_file(model_file("run"));
+  for (const auto& [name, values] : after) {
+    const std::string scales = name + ".nf4_scales";
+    if (is_adapter_name(name)) continue;
+    const auto in_scales =
+        read_file((open_checkpoint_or_run(scratch_ / "run").folder / kNf4ScalesFile).string());
+    if (!in_scales.contains(scales)) {
+      EXPECT_EQ(values.data, before.at(name).data) << name;
+      continue;
+    }
+    const std::vector<float>& numbers = before.at(name).data;
+    std::vector<std::uint8_t> codes((numbers.size() + 1) / 2), scale_codes((numbers.size() + 63) / 64);
+    std::vector<float> restored(numbers.size()), scale(in_scales.at(scales).data.size());
+    const Nf4Weight weight{.codes = codes, .scale_codes = scale_codes, .scales = scale};
+    quantize_nf4(numbers, weight, 1);
+    EXPECT_EQ(scale, in_scales.at(scales).data) << name;
+    dequantize_nf4({.codes = codes, .scale_codes = scale_codes, .scales = scale}, 0, restored);
+    EXPECT_EQ(values.data, restored) << name;
+    EXPECT_NE(values.data, numbers) << name;
+  }
+
+  expect_done({"export", "run", "--format", "hf", "--out", "merged"});
+  EXPECT_LT(largest_difference(logits_of_run(scratch_ / "run"), logits_of_folder(scratch_ / "merged")), 1e-5);
+  expect_done({"export", "run", "--format", "hf", "--adapters", "--out", "peft"});
+  expect_done({"eval", "run"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, LoraCli, ::testing::ValuesIn(kFamilies),

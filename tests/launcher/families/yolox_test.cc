@@ -113,6 +113,8 @@ TEST_F(DetectionCli, TrainsEvaluatesAndDetects) {
   EXPECT_EQ(report["class_ap"][1]["name"], "dark");
   EXPECT_TRUE(report["ap_large"].is_null()) << "no object is that large";
   EXPECT_THAT(refusal({"eval", "run", "--confusion", "c.svg"}), HasSubstr("does not classify"));
+  EXPECT_THAT(refusal({"eval", "run", "--on-bad-image", "skip"}),
+              HasSubstr("--on-bad-image skip: it has no effect"));
   EXPECT_THAT(refusal({"eval", "run", "--data", "train"}), HasSubstr("classes.txt is missing"));
   const ProgramResult other =
       run({"eval", "run", "--data", "train", "--set", "data.eval_annotations=train.json"});
@@ -146,7 +148,7 @@ TEST_F(DetectionCli, TheStateDoesNotDependOnWorkersAndResumesWithinAPhase) {
     if (first.empty()) first = hash;
     EXPECT_EQ(hash, first) << workers << " workers";
   }
-  // Stops before the last mixed step, and goes on over the end of the mixed phase.
+  // Stops before the last mixed step, and resumes over the end of the mixed phase.
   ASSERT_EQ(run(train("resumed", {"checkpoint.every=1", "train.max_minutes=0.0000001"})).exit_code, 75);
   ASSERT_EQ(run(train("resumed", {"checkpoint.every=1"})).exit_code, 0);
   EXPECT_GT(summary("resumed")["first_step"], 1);

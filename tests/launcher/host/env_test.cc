@@ -43,6 +43,24 @@ TEST(Env, StagesOnGpusGetQueuesAndLoadedKernels) {
               ::testing::HasSubstr("CUDA_DEVICE_MAX_CONNECTIONS = 1: the streams of a pipeline's rank"));
 }
 
+TEST(Env, RanksThatShareAGpuClaimHostsOfTheirOwn) {
+  std::map<std::string, std::string> set;
+  const auto setter = [&](const char* name, const char* value) { set[name] = value; };
+  prepare_environment_for_shared_gpus({.rank = 3, .num_ranks = 4, .num_local_ranks = 4}, variables({}),
+                                      setter);
+  EXPECT_EQ(set, (std::map<std::string, std::string>{{"NCCL_HOSTID", "trireme-rank-3"},
+                                                     {"NCCL_SOCKET_IFNAME", "lo"},
+                                                     {"NCCL_IB_DISABLE", "1"},
+                                                     {"NCCL_ALGO", "Ring"},
+                                                     {"NCCL_PROTO", "Simple"}}));
+  // The loopback interface reaches no other machine. A user's choices stay, apart from a host for all ranks.
+  set.clear();
+  prepare_environment_for_shared_gpus({.rank = 5, .num_ranks = 8, .local_rank = 1, .num_local_ranks = 4},
+                                      variables({{"NCCL_HOSTID", "one"}, {"NCCL_PROTO", "LL"}}), setter);
+  EXPECT_EQ(set, (std::map<std::string, std::string>{
+                     {"NCCL_HOSTID", "trireme-rank-5"}, {"NCCL_IB_DISABLE", "1"}, {"NCCL_ALGO", "Ring"}}));
+}
+
 TEST(Env, ThreadsSpinBrieflyUnlessTheUserSaysHowTheyWait) {
   std::map<std::string, std::string> set;
   const auto setter = [&](const char* name, const char* value) { set[name] = value; };

@@ -9,9 +9,11 @@
 #include <mutex>
 
 #include "launcher/job/build.h"
+#include "launcher/job/parameter_patterns.h"
 #include "launcher/keys/job_file.h"
 #include "parallel/comm/local.h"
 #include "parallel/foresee/predict.h"
+#include "runtime/base/nf4.h"
 #include "tests/launcher/config/error_matchers.h"
 #include "tests/support/pipeline_layout.h"
 
@@ -107,6 +109,17 @@ TEST(LoraKeys, RankStabilizedScaleIsAlphaBySqrtOfRank) {
               HasSubstr("train.lora.rank_stabilized is for jobs with train.lora.targets"));
 }
 
+TEST(LoraKeys, QuantizeIsAWord) {
+  const std::string lora = "[train.lora]\ntargets = [\"all-linear\"]\n";
+  EXPECT_EQ(job(lora).model.lora_quantize, FrozenWeights::kNumbers);
+  const JobConfig config = job(lora + "quantize = \"nf4\"\n");
+  EXPECT_TRUE(parameter_rules(config).quantizes);
+  EXPECT_THAT(to_toml(config), HasSubstr("quantize = \"nf4\"\n"));
+  EXPECT_THAT(refused(lora + "quantize = \"int4\"\n"), HasSubstr("train.lora.quantize = \"int4\""));
+  EXPECT_THAT(refused("[train.lora]\nquantize = \"nf4\"\n"),
+              HasSubstr("train.lora.quantize is for jobs with train.lora.targets"));
+}
+
 TEST(LoraKeys, RandomWeightsAreWarnedOf) {
   const std::string lora = "[train.lora]\ntargets = [\"*\"]\n";
   EXPECT_THAT(doubt_about_adapters(job(lora)), HasSubstr("train.lora without model.init_from"));
@@ -165,6 +178,11 @@ ModelSection gpt(bool tied) {
   return model;
 }
 
+ModelSection quantized(ModelSection model) {
+  model.lora_quantize = FrozenWeights::kNf4;
+  return model;
+}
+
 ModelSection llama() {
   ModelSection model = gpt(false);
   model.name = "llama";
@@ -195,6 +213,7 @@ TEST(LoraModel, BeginsAsTheModel) {
 EngineOptions options_of(const PipelineLayout& layout, const ModelSection& model) {
   EngineOptions options = layout.options();
   options.rules.trained = trained_with_adapters(model);
+  options.rules.quantizes = model.lora_quantize == FrozenWeights::kNf4;
   if (layout.precision.mode() == PrecisionMode::kFp16)
     options.loss_scale = {.kind = LossScaleConfig::Kind::kDynamic};
   return options;
@@ -259,6 +278,25 @@ TEST(LoraModel, OptimizerStateAndGradientsAreThoseOfTheAdapters) {
   }
 }
 
+// Codes of half a byte, a byte of scale for 64 of them, and no masters.
+TEST(LoraModel, QuantizedWeightsTakeFourBits) {
+  const PipelineLayout layout{.precision = Precision(PrecisionMode::kBf16), .global_batch = 8};
+  ModelSection model = gpt(true);
+  model.hidden = 128;
+  model.layers = 2;
+  const Trained plain = train_adapters(layout, with_lora(model));
+  const Trained codes = train_adapters(layout, quantized(with_lora(model)));
+  EXPECT_EQ(codes.frozen_elems, plain.frozen_elems);
+  EXPECT_EQ(codes.trained_elems, plain.trained_elems);
+  const std::int64_t layer_elems = 12 * 128 * 128, scales = 4 * (4 + 1 + 1 + 3 + 4 + 4);  // at least
+  const std::int64_t saved =
+      plain.memory.peak[MemoryCategory::kParameters] - codes.memory.peak[MemoryCategory::kParameters];
+  // From 2 bytes of a working copy and 4 of a master.
+  const std::int64_t stored = layer_elems / 2 + layer_elems / kNf4Block + scales;
+  EXPECT_LE(saved, 2 * (6 * layer_elems - stored));
+  EXPECT_GE(saved, 2 * (6 * layer_elems - stored) - 8192);
+}
+
 struct LayoutCase {
   const char* model;
   PrecisionMode mode;
@@ -272,7 +310,10 @@ TEST_P(LoraLayouts, EveryLayoutGivesTheSameState) {
   const ModelSection model =
       name == "llama"  ? with_lora(llama())
       : name == "tied" ? with_lora(gpt(true))
-                       : with_lora(gpt(false), {"attention.qkv", "blocks.?.mlp.up", "blocks.5.mlp.down"});
+      : name == "nf4"  ? quantized(with_lora(gpt(true)))
+      : name == "nf4_llama"
+          ? quantized(with_lora(llama(), {"attention.qkv"}))
+          : with_lora(gpt(false), {"attention.qkv", "blocks.?.mlp.up", "blocks.5.mlp.down"});
   const PipelineLayout layouts[] = {{.data = 2},
                                     {.data = 4, .zero = 1, .recompute = 1},
                                     {.data = 2, .zero = 2, .group_min_bytes = 1 << 14},
@@ -297,7 +338,10 @@ INSTANTIATE_TEST_SUITE_P(
                       LayoutCase{"tied", PrecisionMode::kFp16}, LayoutCase{"tied", PrecisionMode::kBf16},
                       LayoutCase{"tied", PrecisionMode::kFp8}, LayoutCase{"untied", PrecisionMode::kFp32},
                       LayoutCase{"untied", PrecisionMode::kBf16}, LayoutCase{"llama", PrecisionMode::kFp32},
-                      LayoutCase{"llama", PrecisionMode::kBf16}),
+                      LayoutCase{"llama", PrecisionMode::kBf16}, LayoutCase{"nf4", PrecisionMode::kFp32},
+                      LayoutCase{"nf4", PrecisionMode::kTf32}, LayoutCase{"nf4", PrecisionMode::kFp16},
+                      LayoutCase{"nf4", PrecisionMode::kFp8}, LayoutCase{"nf4_llama", PrecisionMode::kFp32},
+                      LayoutCase{"nf4_llama", PrecisionMode::kBf16}),
     [](const auto& info) { return fmt::format("{}_{}", info.param.model, name(info.param.mode)); });
 
 }  // namespace

@@ -32,6 +32,7 @@ MeasuredProducts example() {
                     .add_c = true,
                     .a_pitch = 5,
                     .b_pitch = 6,
+                    .d_pitch = 7,
                     .alignment = 2}] = {.us = 1.0 / 3, .first_us = 1.0 / 3};
   return products;
 }

@@ -10,8 +10,8 @@ namespace {
 std::vector<std::pair<Shape, DType>> specs_of(const Batch& batch) {
   std::vector<std::pair<Shape, DType>> specs;
   for (const Tensor* tensor :
-       {&batch.inputs, &batch.targets, &batch.target_weights, &batch.key_bounds, &batch.positions,
-        &batch.types, &batch.timesteps, &batch.condition, &batch.classes}) {
+       {&batch.inputs, &batch.targets, &batch.target_weights, &batch.target_positions, &batch.key_bounds,
+        &batch.positions, &batch.types, &batch.timesteps, &batch.condition, &batch.classes}) {
     specs.emplace_back(tensor->defined() ? tensor->shape() : Shape{0}, tensor->dtype());
   }
   return specs;
@@ -20,6 +20,7 @@ std::vector<std::pair<Shape, DType>> specs_of(const Batch& batch) {
 const SampleSpec kSpecs[] = {
     {.input = {16}, .target = {16}},
     {.input = {16}, .target = {16}, .documents = true},
+    {.input = {16}, .target = {16}, .target_positions = 3, .documents = true},
     {.input = {8, 8, 3}, .input_dtype = DType::kFloat32, .target = {4}, .target_weights = true},
     {.input = {5}, .input_dtype = DType::kFloat32, .target = {2, 3}, .target_dtype = DType::kFloat32},
     {.input = {8, 8, 4},

@@ -55,22 +55,10 @@ std::vector<Layout> all_layouts() {
 
 const Build kGpt = [](bool tied) { return build_gpt(kJob.gpt(tied)); };
 const Build kLlama = [](bool tied) { return build_llama(kJob.llama(tied)); };
-const Build kQwen2 = [](bool tied) {
+/// An odd vocabulary, which every tensor rank has whole, with logits in five parts of the 24 rows.
+const Build kLossParts = [](bool tied) {
   LlamaConfig config = kJob.llama(tied);
-  config.head_width = 6, config.qkv_bias = true;
-  return build_llama(config);
-};
-/// The norms, windows and gates of Gemma 3, without norms of queries and keys.
-const Build kGemma = [](bool tied) {
-  LlamaConfig config = kJob.llama(tied);
-  config.norm_position = NormPosition::kBoth, config.norm_unit_offset = true;
-  config.mlp_gate = MlpGate::kGelu, config.embedding_scale = 4.9;
-  config.window = 3, config.layer_pattern = "wf", config.rope_local_theta = 10.0;
-  return build_llama(config);
-};
-const Build kPostNorm = [](bool tied) {
-  LlamaConfig config = kJob.llama(tied);
-  config.norm_position = NormPosition::kAfter;
+  ++config.vocab, config.loss_parts = 5;
   return build_llama(config);
 };
 
@@ -125,17 +113,25 @@ TEST_P(SequenceLayouts, OfLlamasToo) {
   check(kLlama);
 }
 
-// Biases of the projections, and heads that are not as wide together as the residual stream.
 TEST_P(SequenceLayouts, OfQwensToo) {
-  check(kQwen2);
+  check(kJob.qwen2());
+}
+
+// All heads share the weights of their norms.
+TEST_P(SequenceLayouts, OfNormedHeadsToo) {
+  check(kJob.qwen3());
 }
 
 TEST_P(SequenceLayouts, OfGemmasToo) {
-  check(kGemma);
+  check(kJob.gemma3());
+}
+
+TEST_P(SequenceLayouts, OfLogitsInPartsToo) {
+  check(kLossParts);
 }
 
 TEST_P(SequenceLayouts, OfPostNormDecodersToo) {
-  check(kPostNorm);
+  check(kJob.post_norm_decoder());
 }
 
 INSTANTIATE_TEST_SUITE_P(Precisions, SequenceLayouts, testing::precisions_tied_or_not(),

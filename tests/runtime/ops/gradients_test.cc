@@ -9,10 +9,12 @@
 #include "runtime/ops/cross_entropy.h"
 #include "runtime/ops/dropout.h"
 #include "runtime/ops/embedding.h"
+#include "runtime/ops/gather_targets.h"
 #include "runtime/ops/geglu.h"
 #include "runtime/ops/head_norm.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/linear_cross_entropy.h"
 #include "runtime/ops/low_rank.h"
 #include "runtime/ops/rope.h"
 #include "runtime/ops/scale.h"
@@ -349,6 +351,39 @@ TEST(Gradients, CrossEntropyIgnoringATarget) {
                           ctx.from_host(targets.data(), {4}, DType::kInt32, MemoryCategory::kBatch);
                       return ops::softmax_cross_entropy(ctx, ops::linear(ctx, x, {0}), t, 0.25f);
                     }});
+}
+
+// Seven rows in parts of 7, of 4 and 3, of 3, 3 and 1, and of one row each.
+TEST(Gradients, LinearCrossEntropy) {
+  for (const std::int64_t parts : {1, 2, 3, 7, 9}) {
+    for (const bool has_bias : {false, true}) {
+      SCOPED_TRACE(parts);
+      expect_gradients(
+          {.parameters = {{.name = "weight", .shape = {11, 5}}, {.name = "bias", .shape = {11}}},
+           .input = {7, 5},
+           .op = [=](Context& ctx, const Tensor& x) {
+             const std::vector<std::int32_t> targets = {10, 0, -1, 3, -1, 3, 7};
+             const Tensor t = ctx.from_host(targets.data(), {7}, DType::kInt32, MemoryCategory::kBatch);
+             const ParamRef bias = has_bias ? ParamRef{1} : ParamRef{};
+             Tensor loss = ops::linear_cross_entropy(ctx, x, {0}, t, 0.25f, {.bias = bias, .parts = parts});
+             // A loss whose gradient is not 1, and that uses the bias in every case.
+             return ops::add(
+                 ctx, ops::scale(ctx, loss, 3.0f),
+                 ops::softmax_cross_entropy(ctx, ops::linear(ctx, x, {0}, {.bias = {1}}), t, 0.5f));
+           }});
+    }
+  }
+}
+
+TEST(Gradients, GatherTargets) {
+  expect_gradients(
+      {.input = {2, 4, 5}, .op = [](Context& ctx, const Tensor& x) {
+         const std::vector<std::int32_t> targets = {-1, 1, 2, -1, -1, -1, -1, 3}, positions = {1, 2, 3, -1};
+         const auto upload = [&](const std::vector<std::int32_t>& numbers, const Shape& shape) {
+           return ctx.from_host(numbers.data(), shape, DType::kInt32, MemoryCategory::kBatch);
+         };
+         return ops::gather_targets(ctx, x, upload(targets, {2, 4}), upload(positions, {2, 2})).x;
+       }});
 }
 
 void expect_refused(const std::string& text, const std::function<void(Context&)>& call) {

@@ -74,6 +74,9 @@ inline int atomicCAS(int* address, int compare, int value) {
 inline float __fmul_rn(float a, float b) {
   return a * b;
 }
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
 /// Computes the lane's part of mma.m16n8k8 of tf32: see mma_tf32 in kernels/cuda/attention/tf32_mma.cuh.
 void emulated_mma_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
 /// Computes the lane's part of mma.m16n8k16 of fp16 or bf16: see mma_16_bit in
