@@ -222,7 +222,7 @@ ExitCode run_export(const ExportArguments& arguments, const LaunchEnvironment& l
     HfModel hf = hf_model_of(section, saved_class_names(checkpoint));
     const bool writes_text = family_of(section).writes_text;
     if (tokenizer && writes_text) add_document_tokens(*tokenizer, state.hf_extras);
-    add_special_tokens(state.hf_extras, hf.config);
+    add_extras(state.hf_extras, hf.config);
     write_hf_folder(merged, hf, kDTypes.at(arguments.dtype), {arguments.out, on_existing(arguments)},
                     [&, lines = share_lines()](double done) { lines("writing " + arguments.out, done); });
     write_hf_extras(state.hf_extras, arguments.out);

@@ -198,6 +198,22 @@ void take_pretrained(const JobTemplate& job, const InitArguments& arguments, Tem
     values.normalisation = image_record_of_hf(preprocessor);
 }
 
+/// Samples that the data can fill. A model with rotary positions may train on shorter ones than it reads;
+/// the others do without an evaluation.
+void take_context(const JobTemplate& job, const InitArguments& arguments, TemplateValues& values) {
+  if (job.data != TemplateData::kText || values.has_conversations) return;
+  constexpr std::int64_t kEnough = 512, kFewest = 16;
+  const ModelSection model = parse_config(job_text(job, values), "the job of `trireme init`", {}).model;
+  const DatasetInfo info = arguments.data.empty() ? DatasetInfo{} : read_dataset_info(arguments.data);
+  const std::int64_t tokens = values.eval.empty() ? info.train_tokens : info.eval_tokens;
+  if (!values.pretrained.empty() && model.rope_theta > 0) {
+    values.seq_len = std::min(model.seq_len, kEnough);
+    while (tokens > 0 && values.seq_len >= tokens && values.seq_len > kFewest) values.seq_len /= 2;
+  } else if (!values.eval.empty() && !arguments.data.empty() && model.seq_len >= tokens) {
+    values.eval.clear();
+  }
+}
+
 struct FittingJob {
   std::string text;
   JobFit fit;
@@ -232,6 +248,7 @@ ExitCode run_init(const InitArguments& arguments, const LaunchEnvironment& launc
   TemplateValues values{.sixteen_bits = device.type != DeviceType::kCpu};
   take_pretrained(job, arguments, values);
   take_data(job, arguments, values);
+  take_context(job, arguments, values);
   const FittingJob found = fitting_job(job, values, !arguments.data.empty(), device);
   write_text_file(arguments.out, found.text);
   const std::string run = "out/" + fs::path(arguments.out).stem().string();

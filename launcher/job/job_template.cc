@@ -89,6 +89,7 @@ std::string model_section(const JobTemplate& job, const TemplateValues& values) 
   if (is_pretrained) {
     text += commented("from", "hf:" + values.pretrained, "config.json sets the name and the shape");
     text += commented("init_from", values.pretrained, "weights");
+    if (values.seq_len > 0) text += commented("seq_len", values.seq_len, "tokens of a sample");
   } else {
     text += job.shape;
   }
@@ -120,7 +121,7 @@ std::string box_keys(const TemplateValues& values) {
   std::string text = "kind = \"detection\"\n" + commented("train", values.train, "pictures");
   if (!values.train_annotations.empty())
     text += commented("train_annotations", values.train_annotations, "COCO's file of objects");
-  text += commented("image_size", std::int64_t{320}, "a multiple of 32; small objects need more");
+  text += commented("image_size", std::int64_t{256}, "a multiple of 32; small objects need more");
   text += commented("mosaic", 0.5, "share of samples that join four pictures");
   text += commented("mosaic_off_steps", std::int64_t{200}, "last steps, without mosaics");
   return text + "scale = [0.5, 1.5]\nshift = 0.1\n" + commented("flip", true, "mirror half of the pictures");

@@ -39,6 +39,7 @@ struct TemplateValues {
   bool has_conversations = false;                   // train was written by `trireme data chat`
   std::int64_t classes = 0;    // model.classes; with `pretrained`, of a new head. 0: follows from the rest
   bool class_dropout = false;  // the last class stands for "no class"
+  std::int64_t seq_len = 0;    // model.seq_len of `pretrained`; 0: its context
   std::optional<ImageRecord> normalisation;  // of `pretrained`
   std::int64_t micro_batch = 16;             // divides kTemplateBatch
   bool sixteen_bits = false;                 // precision.mode = "bf16"

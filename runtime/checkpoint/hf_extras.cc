@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFiles[] = {"generation_config.json", "tokenizer_config.json",
                                        "special_tokens_map.json", "chat_template.json",
                                        "chat_template.jinja"};
+constexpr const char* kContextKey = "max_position_embeddings";
 constexpr const char* kTokenKeys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
 constexpr std::size_t kMaxBytes = std::size_t{4} << 20;  // of all, as part of a manifest
 
@@ -54,6 +55,8 @@ HfExtras read_hf_extras(const fs::path& folder) {
                   (folder / kHfConfigFile).string(), key, found->dump());
     extras.special_tokens[key] = *found;
   }
+  if (const auto found = config.find(kContextKey); found != config.end() && found->is_number_integer())
+    extras.context = found->get<std::int64_t>();
   for (const std::string_view name : kFiles) {
     std::error_code error;
     if (!fs::exists(folder / name, error)) continue;
@@ -75,13 +78,14 @@ HfExtras read_hf_extras(const fs::path& folder) {
 
 nlohmann::json to_json(const HfExtras& extras) {
   if (extras.empty()) return nullptr;
-  return {{"special_tokens", extras.special_tokens}, {"files", extras.files}};
+  return {{"special_tokens", extras.special_tokens}, {"files", extras.files}, {"context", extras.context}};
 }
 
 HfExtras hf_extras_of(const nlohmann::json& json) {
   if (json.is_null()) return {};
   HfExtras extras{.special_tokens = json.at("special_tokens"),
-                  .files = json.at("files").get<std::map<std::string, std::string>>()};
+                  .files = json.at("files").get<std::map<std::string, std::string>>(),
+                  .context = json.value("context", std::int64_t{0})};
   for (const auto& [name, text] : extras.files) {
     TRIREME_CHECK(std::ranges::find(kFiles, name) != std::end(kFiles),
                   "its \"hf_extras\" has a file \"{:.100}\", which no model is kept with", name);
@@ -89,8 +93,10 @@ HfExtras hf_extras_of(const nlohmann::json& json) {
   return extras;
 }
 
-void add_special_tokens(const HfExtras& extras, nlohmann::ordered_json& config) {
+void add_extras(const HfExtras& extras, nlohmann::ordered_json& config) {
   for (const auto& [key, value] : extras.special_tokens.items()) config[key] = value;
+  const auto context = config.find(kContextKey);
+  if (context != config.end() && context->get<std::int64_t>() < extras.context) *context = extras.context;
 }
 
 void write_hf_extras(const HfExtras& extras, const fs::path& folder) {

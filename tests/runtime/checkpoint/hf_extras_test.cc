@@ -22,15 +22,23 @@ ErrorCode refusal_of_extras(const TemporaryFolder& folder) {
 
 TEST(HfExtras, ComeBackThroughAManifest) {
   const TemporaryFolder folder;
-  write_file(folder / "config.json", R"({"bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": null})");
+  write_file(
+      folder / "config.json",
+      R"({"bos_token_id": 1, "eos_token_id": [2, 3], "pad_token_id": null, "max_position_embeddings": 64})");
   write_file(folder / "tokenizer_config.json", R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
   write_file(folder / "chat_template.jinja", "{{ \"\u2713\" }}\n");
   write_file(folder / "README.md", "not kept");
   const HfExtras extras = hf_extras_of(nlohmann::json::parse(to_json(read_hf_extras(folder.path())).dump()));
   nlohmann::ordered_json config = {{"bos_token_id", nullptr}, {"pad_token_id", nullptr}};
-  add_special_tokens(extras, config);
+  add_extras(extras, config);
   EXPECT_EQ(config, nlohmann::ordered_json(
                         {{"bos_token_id", 1}, {"pad_token_id", nullptr}, {"eos_token_id", {2, 3}}}));
+  config["max_position_embeddings"] = 32;  // of the run's samples
+  add_extras(extras, config);
+  EXPECT_EQ(config["max_position_embeddings"], 64);
+  config["max_position_embeddings"] = 128;
+  add_extras(extras, config);
+  EXPECT_EQ(config["max_position_embeddings"], 128);
   const TemporaryFolder out;
   write_hf_extras(extras, out.path());
   EXPECT_EQ(testing::read_file(out / "chat_template.jinja"),
