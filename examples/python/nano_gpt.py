@@ -17,6 +17,7 @@ model = {name = "gpt", layers = 4, hidden = 128, heads = 4, seq_len = 64, vocab 
 data = {kind = "tokens", train = "out/json"}
 train = {steps = 60, global_batch = 16, micro_batch = 8}
 optimizer = {name = "adamw", lr = 1e-3, betas = [0.9, 0.99], weight_decay = 0.1, warmup_steps = 10, grad_clip = 1.0}
+parallel = {threads = 1, oversubscribe = true}
 """
 
 sources = pathlib.Path(sysconfig.get_paths()["stdlib"]) / "json"

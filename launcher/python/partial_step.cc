@@ -85,7 +85,11 @@ float PartialStep::forward(const Samples& samples, std::optional<std::int64_t> n
   samples_ = samples;
   ++round_;
   seen_targets_ += targets;
-  if (phase_ == Phase::kNone) begin();
+  if (phase_ == Phase::kNone) {
+    begin();
+  } else {
+    options_.team.resume();
+  }
   run_to_pause();
   phase_ = Phase::kBackward;
   return targets > 0 ? loss_ * static_cast<float>(num_targets_) / static_cast<float>(targets) : 0.0f;

@@ -184,7 +184,7 @@ def test_ranks_of_mpirun_are_refused(job_file: pathlib.Path) -> None:
     text = "import sys, trireme; trireme.Session(trireme.Job.from_toml(sys.argv[1]))"
     child = subprocess.run([sys.executable, "-c", text, str(job_file)], capture_output=True, text=True,
                            env=environment)
-    assert child.returncode == 1 and "a session runs in one process" in child.stderr
+    assert child.returncode == 1 and "pass comm=MPI.COMM_WORLD" in child.stderr
 
 
 def resident_bytes() -> int:

@@ -159,7 +159,8 @@ class Session:
 
         `inputs`, `targets`: [train.global_batch, ...], shaped and typed as the job's samples: tokens [B, T] and
         labels int32, images [B, H, W, 3] float32. NumPy or DLPack; contiguous arrays of these dtypes in host
-        memory are read in place, and tensors on a GPU are copied to the host. A target of -1 does not count. `lr`: default, the job's schedule.
+        memory are read in place, and tensors on a GPU are copied to the host. A target of -1 does not count.
+        `lr`: default, the job's schedule.
         Returns step, loss (mean over the targets), grad_norm (before clipping), loss_scale and skipped.
         """
         result: dict[str, Any] = self._call(self._core.step, *self._arrays(inputs, targets), lr)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "tests/support/optimizer_jobs.h"
@@ -98,6 +99,29 @@ TEST(LeftOutSteps, OfNoneAreTheStepsOfARunThatDoesNotAsk) {
   train(asks, {}, 3);
   train(does_not, {}, 3);
   EXPECT_EQ(asks.state_hash(), does_not.state_hash());
+}
+
+TEST(LeftOutSteps, EndWithTheirFunction) {
+  Engine engine(build_gpt(PipelineLayout{}.model()), LocalWorld(1).communicator(0),
+                PipelineLayout{}.options());
+  engine.leave_out_steps([](float, float) { return true; });
+  EXPECT_TRUE(train(engine, {}, 1).left_out());
+  engine.leave_out_steps({});
+  EXPECT_FALSE(train(engine, {}, 2).left_out());
+}
+
+TEST(ObservedLosses, AreThePartsOfTheStepsLoss) {
+  Engine engine(build_gpt(PipelineLayout{}.model()), LocalWorld(1).communicator(0),
+                PipelineLayout{}.options());
+  std::vector<float> losses;
+  engine.observe_losses([&](int micro_batch, float loss) {
+    EXPECT_EQ(micro_batch, std::ssize(losses));
+    losses.push_back(loss);
+  });
+  const StepResult result = train(engine, {}, 1);
+  ASSERT_EQ(std::ssize(losses), engine.batch().per_rank());
+  EXPECT_GT(losses.size(), 1u);
+  EXPECT_NEAR(std::accumulate(losses.begin(), losses.end(), 0.0), result.loss, 1e-6 * result.loss);
 }
 
 }  // namespace
