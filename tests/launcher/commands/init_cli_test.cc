@@ -187,7 +187,7 @@ TEST_F(InitCli, JobsOfDetectionFindTheirAnnotations) {
   EXPECT_THAT(job(), Not(HasSubstr("annotations")));
   const ProgramResult of_texts = step("run-texts");
   EXPECT_EQ(of_texts.exit_code, 0) << of_texts.err;
-  EXPECT_THAT(refusal({"init", "detection"}), HasSubstr("needs --data: a folder of pictures"));
+  EXPECT_THAT(refusal({"init", "detection", "--force"}), HasSubstr("needs --data: a folder of pictures"));
 }
 
 TEST_F(InitCli, JobsOfConversationsTrainOnTheirTargets) {
