@@ -102,6 +102,22 @@ TEST_F(InitCli, JobsOfPretrainedModelsTrainAsTheyStand) {
   }
 }
 
+TEST_F(InitCli, SamplesAreNoLongerThanTheData) {
+  ASSERT_EQ(run({"data", "text", "texts", "--out", "small", "--eval-fraction", "0.01"}).exit_code, 0);
+  ASSERT_EQ(init({"llama", "--data", "small"}).exit_code, 0);
+  EXPECT_THAT(job(), AllOf(HasSubstr("seq_len = 128 "), Not(HasSubstr("eval"))));
+  ASSERT_EQ(step("base").exit_code, 0);
+  ASSERT_EQ(run({"export", "base", "--format", "hf", "--out", "hf"}).exit_code, 0);
+  ASSERT_EQ(init({"llama", "--from", "hf:hf", "--data", "small"}).exit_code, 0);
+  EXPECT_THAT(job(), AllOf(HasSubstr("\nseq_len = 64 "), HasSubstr("\neval = \"small\"\n")));
+  const ProgramResult trained = step("tuned");
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  // The exported model reads as much as its base.
+  ASSERT_EQ(run({"export", "tuned", "--format", "hf", "--out", "tuned-hf"}).exit_code, 0);
+  EXPECT_THAT(testing::read_file(scratch_ / "tuned-hf/config.json"),
+              HasSubstr("\"max_position_embeddings\": 128"));
+}
+
 TEST_F(InitCli, JobsOfPretrainedVitsTakeNormalisationAndClasses) {
   write_pictures();
   testing::write_file(scratch_ / "vit.toml",
@@ -187,7 +203,7 @@ TEST_F(InitCli, JobsOfDetectionFindTheirAnnotations) {
   EXPECT_THAT(job(), Not(HasSubstr("annotations")));
   const ProgramResult of_texts = step("run-texts");
   EXPECT_EQ(of_texts.exit_code, 0) << of_texts.err;
-  EXPECT_THAT(refusal({"init", "detection"}), HasSubstr("needs --data: a folder of pictures"));
+  EXPECT_THAT(refusal({"init", "detection", "--force"}), HasSubstr("needs --data: a folder of pictures"));
 }
 
 TEST_F(InitCli, JobsOfConversationsTrainOnTheirTargets) {
