@@ -36,7 +36,7 @@ class Watchdog {
     std::string limit_note = {};         // appended to the limit in messages: ", its default"
     std::function<void(const Error& verdict)> report;
     std::function<void(const Error& verdict)> end_job;  // called from the watchdog's thread
-    bool every_rank_ends = false;  // end_job ends only this rank's work; else one rank per machine ends the job
+    bool every_rank_ends = false;                       // end_job ends the work of this rank only
   };
   /// Starts a thread that sleeps while all is well, once all ranks of the machine have entered the board.
   /// Does nothing if the rank already has a watchdog.
