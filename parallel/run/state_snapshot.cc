@@ -79,6 +79,7 @@ void StateSnapshot::take() {
     const std::vector<int> states = pieces_.states_of(g);
     for (std::size_t s = 0; s < states.size(); ++s) {
       const StatePiece piece = pieces_.piece(g, states[s]);
+      if (piece.count == 0) continue;  // there is no room for a group of other ranks
       float* to = rooms_[static_cast<std::size_t>(g)][s].data();
       if (piece.values.defined()) copies.push_back({.from = piece.values, .to = to});
       if (piece.codes == nullptr) continue;
