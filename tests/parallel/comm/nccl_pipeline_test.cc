@@ -186,8 +186,8 @@ TEST_F(NcclPipeline, RecordedStepsGoOnAfterOtherWork) {
       options.cuda_graph = recorded;
       const auto comm = make_nccl_communicator(host, options.device, kLongerThanAnyTest);
       Engine engine(build_gpt(layout.model()), comm, options);
-      const StepPrediction predicted =
-          predict_step(blocks, options, *options.sample, layout.ranks(), host->rank());
+      StepPrediction predicted = predict_step(blocks, options, *options.sample, layout.ranks(), host->rank());
+      predicted.memory.peak[MemoryCategory::kWorkspace] = 0;  // without the library's own
       for (int step = 0; step < 9; ++step) {
         const std::int64_t targets = layout.global_batch * layout.gpt.seq_len - (step >= 5 ? 3 : 0);
         StepResult result = engine.step(
