@@ -40,8 +40,8 @@ LSTM_LOSS_OF_STEP_10 = 1e-5
 # to PyTorch's autocast is tested. If both were equally close to fp32, either sign of a seed's log ratio would be
 # equally likely. At least this share of all choices of signs must reach the observed sum (an exact permutation test).
 # With eight seeds the smallest share is 1/256; norms whose gains are in bf16, 80 % off, fail. The curves are chaotic,
-# so processors with bf16 products would draw other ratios: all of them use fp32 arithmetic on rounded operands here.
-# tests/bench/results/README.md has both, and more seeds.
+# and a processor with AVX512_BF16 draws other ratios. So every processor uses fp32 arithmetic on rounded operands here;
+# tests/bench/results/README.md compares both with 40 seeds.
 SEEDS_OF_MIXED = range(11, 19)
 CHANCE = 0.01
 
