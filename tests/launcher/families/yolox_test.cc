@@ -215,7 +215,7 @@ TEST_F(DetectionCli, ComparesClassesWithTheCheckpoint) {
   EXPECT_THAT(refusal({"eval", "base"}), AllOf(HasSubstr("data.eval_annotations"), HasSubstr("3 classes"),
                                                HasSubstr("model.classes = 2")));
   EXPECT_THAT(refusal(train("fine", {"model.init_from=base"})),
-              AllOf(HasSubstr("grey"), HasSubstr("model.new_head = true")));
+              AllOf(HasSubstr("'grey' in train.json"), HasSubstr("model.new_head = true")));
   const ProgramResult fine = run(train("fine", {"model.init_from=base", "model.new_head=true"}));
   EXPECT_EQ(fine.exit_code, 0) << fine.err;
 }
