@@ -22,7 +22,9 @@
 #include "launcher/train/trained_model.h"
 #include "parallel/comm/local.h"
 #include "runtime/base/atomic_file.h"
+#include "runtime/base/mapped_file.h"
 #include "runtime/data/detection/detection_dataset.h"
+#include "runtime/data/image_decode.h"
 #include "runtime/data/picture_file.h"
 #include "runtime/data/picture_listing.h"
 #include "runtime/data/png_encode.h"
@@ -65,7 +67,8 @@ std::vector<fs::path> listed_pictures(const DetectArguments& arguments) {
   return found;
 }
 
-std::vector<DetectTask> planned_tasks(const DetectArguments& arguments) {
+/// Throws for a picture whose header cannot be read.
+std::vector<DetectTask> planned_tasks(const DetectArguments& arguments, std::int64_t max_pixels) {
   const fs::path out = arguments.out;
   std::error_code error;
   TRIREME_CHECK(!fs::exists(out, error) || fs::is_directory(out, error), "--out {} is a file: name a folder",
@@ -81,6 +84,8 @@ std::vector<DetectTask> planned_tasks(const DetectArguments& arguments) {
     TRIREME_CHECK(!is_itself, "--out {} would replace the picture {}: name another folder", arguments.out,
                   picture.string());
     check_is_new("--out", drawn.string(), arguments.force);
+    const MappedFile mapped(picture, "picture");
+    read_image_size({.bytes = mapped.bytes(), .name = picture.string(), .max_pixels = max_pixels});
     tasks.push_back({picture, drawn});
   }
   check_is_new("--out", (out / kDetectionsFile).string(), arguments.force);
@@ -189,6 +194,35 @@ class DetectionsJson {
   std::int64_t num_pictures_ = 0, num_detections_ = 0;
 };
 
+/// Holds all files or none: removes them after an error.
+class OutputFolder {
+ public:
+  explicit OutputFolder(const std::string& folder) : folder_(folder) {
+    std::error_code error;
+    is_new_ = !fs::exists(folder_, error);
+    fs::create_directories(folder_, error);
+    TRIREME_CHECK(!error, "--out {}: cannot make the folder: {}", folder, error.message());
+  }
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
+  ~OutputFolder() {
+    std::error_code error;
+    for (const fs::path& file : files_) fs::remove(file, error);
+    if (is_new_) fs::remove(folder_, error);
+  }
+
+  void add(const fs::path& file) { files_.push_back(file); }
+  void keep() {
+    files_.clear();
+    is_new_ = false;
+  }
+
+ private:
+  const fs::path folder_;
+  bool is_new_ = false;
+  std::vector<fs::path> files_;
+};
+
 ExitCode run_detect(const DetectArguments& arguments, const LaunchEnvironment& launch) {
   TRIREME_CHECK(launch.num_ranks == 1, "`trireme detect` runs alone: leave out mpirun");
   check_threads(arguments.threads, count_cores(), "--threads");
@@ -196,11 +230,11 @@ ExitCode run_detect(const DetectArguments& arguments, const LaunchEnvironment& l
   const JobConfig job = resolve(trained.config);
   TRIREME_CHECK(family_of(job.model).detects, "{} is of a {}, which detects no objects",
                 trained.folder.string(), job.model.name);
-  const std::vector<DetectTask> tasks = planned_tasks(arguments);
+  const std::vector<DetectTask> tasks = planned_tasks(arguments, job.data.max_pixels);
   Engine engine(build_blocks(job.model), LocalWorld(1).communicator(0),
                 detection_engine_options(job, arguments.threads));
   trained.load(engine, arguments.ema);
-  fs::create_directories(arguments.out);
+  OutputFolder folder(arguments.out);
   const Detector detector(engine, job, arguments.threshold);
   const std::vector<std::string>& names = trained.data.class_names;
   DetectionsJson json(names, job.model.classes);
@@ -208,6 +242,7 @@ ExitCode run_detect(const DetectArguments& arguments, const LaunchEnvironment& l
   for (const DetectTask& task : tasks) {
     const Detector::Result result = detector.detect(task.picture);
     write_drawn(task, result, names);
+    folder.add(task.drawn);
     json.add(task, result);
     num_detections += result.detections.size();
     print_line(fmt::format("{}: {} objects", task.drawn.string(), result.detections.size()));
@@ -215,6 +250,7 @@ ExitCode run_detect(const DetectArguments& arguments, const LaunchEnvironment& l
   write_text_file(fs::path(arguments.out) / kDetectionsFile, json.text());
   print_line(fmt::format("{}: {} objects in {} pictures",
                          (fs::path(arguments.out) / kDetectionsFile).string(), num_detections, tasks.size()));
+  folder.keep();
   return ExitCode::kDone;
 }
 

@@ -49,11 +49,11 @@ constexpr DataFactRow kRows[] = {
     {DataFact::kClassNames,
      "class names",
      "other classes",
-     {refused("Labels of the run that goes on would mean other classes: restore the class folders, or begin "
+     {refused("Labels of the run that goes on would mean other classes: restore the classes, or begin "
               "anew, in another --out or with checkpoint.resume = \"never\""),
       DataRuleCell{DataRule::kComparedWithWeights, "with the head of the model"},
-      refused("The model knows its own classes: choose a folder with the same class folders"), no(kNoClasses),
-      no("it writes those of the checkpoint")}},
+      refused("The model knows its own classes: choose data with the same classes, in the same order"),
+      no(kNoClasses), no("it writes those of the checkpoint")}},
     {DataFact::kImageSize,
      "image size",
      "another view of pictures",

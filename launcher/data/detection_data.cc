@@ -3,8 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "runtime/base/error.h"
+#include "runtime/base/log.h"
 #include "runtime/data/class_names.h"
 #include "runtime/data/detection/detection_dataset.h"
 #include "runtime/data/detection/synthetic_detections.h"
@@ -64,12 +66,23 @@ auto naming_place(const DetectionPlace& place, const Open& open) {
   try {
     return open();
   } catch (const Error& error) {
-    throw error.saying(
-        fmt::format("{}: {}", place.annotations.empty() ? place.key : place.annotations_key, error.what()));
+    if (!place.annotations.empty())
+      throw error.saying(fmt::format("{}: {}", place.annotations_key, error.what()));
+    std::error_code failure;
+    const bool has_texts =
+        std::filesystem::exists(std::filesystem::path(place.folder) / "classes.txt", failure);
+    throw error.saying(fmt::format(
+        "{}: {}{}", place.key, error.what(),
+        has_texts ? "" : fmt::format("; COCO's annotations would be named in {}", place.annotations_key)));
   }
 }
 
-std::shared_ptr<DetectionSet> open_set(const JobConfig& config, const DetectionPlace& place) {
+/// Also reads the headers of all pictures if `read_whole`.
+std::shared_ptr<DetectionSet> open_set(const JobConfig& config, const DetectionPlace& place,
+                                       bool read_whole) {
+  std::error_code failure;
+  TRIREME_CHECK(std::filesystem::is_directory(place.folder, failure), "{}: {} is not a folder of pictures",
+                place.key, place.folder);
   return naming_place(place, [&] {
     auto set = std::make_shared<DetectionSet>(DetectionSet::Options{
         .pictures = place.folder, .annotations = place.annotations, .max_pixels = config.data.max_pixels});
@@ -79,6 +92,7 @@ std::shared_ptr<DetectionSet> open_set(const JobConfig& config, const DetectionP
                   "it has {} classes, and model.classes = {}: use annotations with the same classes, or "
                   "leave model.classes out and train a new head (model.new_head = true)",
                   classes, config.model.classes);
+    if (read_whole) set->check_sizes();
     return set;
   });
 }
@@ -93,7 +107,7 @@ std::shared_ptr<const Dataset> synthetic_pictures(const JobConfig& config) {
 }
 
 void open_eval_set(const JobConfig& config, bool read_whole, JobData& data) {
-  data.eval_set = open_set(config, eval_place(config.data));
+  data.eval_set = open_set(config, eval_place(config.data), read_whole);
   data.eval_classes = as_utf8(data.eval_set->class_names());
   data.eval = std::make_shared<DetectionDataset>(dataset_options(config, data.eval_set));
   if (read_whole) data.eval_fingerprint = data.eval_set->fingerprint();
@@ -106,14 +120,44 @@ JobData open_detection_eval(const JobConfig& config, bool read_whole) {
   return data;
 }
 
+/// Throws for a set without objects. Warns of values of [data] that leave out what the annotations or other
+/// values ask for.
+void check_objects(const JobConfig& config, const DetectionSet& set) {
+  const DataSection& data = config.data;
+  std::int64_t num_full = 0, most = 0;
+  for (std::int64_t i = 0; i < set.num_pictures(); ++i) {
+    const auto objects = std::ranges::count(set.picture(i).boxes, false, &LabelledBox::is_crowd);
+    num_full += objects > data.max_boxes ? 1 : 0;
+    most = std::max<std::int64_t>(most, objects);
+  }
+  const DetectionPlace place = train_place(data);
+  TRIREME_CHECK(
+      most > 0,
+      "{}: none of its {} picture(s) has an object that is not a crowd: there is nothing to learn; add "
+      "annotations",
+      place.annotations.empty() ? place.key : place.annotations_key, set.num_pictures());
+  if (num_full > 0) {
+    log_warning(fmt::format(
+        "data.max_boxes = {}: {} picture(s) have more objects, up to {}; the loss of a sample has "
+        "the largest ones only",
+        data.max_boxes, num_full, most));
+  }
+  if ((data.mosaic > 0 || data.mixup > 0) && data.mosaic_off_steps >= config.train.steps) {
+    log_warning(fmt::format(
+        "data.mosaic_off_steps = {} covers all {} steps: data.mosaic and data.mixup have no effect",
+        data.mosaic_off_steps, config.train.steps));
+  }
+}
+
 JobData open_detection(const JobConfig& config, bool read_whole) {
   if (config.data.kind == DataKind::kSynthetic) {
     const auto data = synthetic_pictures(config);
     return {.train = data, .eval = config.data.eval.empty() ? nullptr : data};
   }
   JobData data;
-  data.train_set = open_set(config, train_place(config.data));
+  data.train_set = open_set(config, train_place(config.data), read_whole);
   data.train_classes = as_utf8(data.train_set->class_names());
+  check_objects(config, *data.train_set);
   data.train = std::make_shared<DetectionDataset>(dataset_options(config, data.train_set));
   if (read_whole) data.train_fingerprint = data.train_set->fingerprint();
   if (!config.data.eval.empty()) open_eval_set(config, read_whole, data);

@@ -108,12 +108,18 @@ SampleSpec image_sample_spec(const JobConfig& config) {
 }  // namespace
 
 ClassNames classes_of_training(const JobConfig& config, const JobData& data) {
-  if (!data.train_classes.empty()) return {config.data.train, data.train_classes};
+  if (!data.train_classes.empty()) {
+    const std::string& annotations = config.data.train_annotations;
+    return {annotations.empty() ? config.data.train : annotations, data.train_classes};
+  }
   return names_of("data.train", config.data.train, data.train_images.get());
 }
 
 ClassNames classes_of_evaluation(const JobConfig& config, const JobData& data) {
-  if (!data.eval_classes.empty()) return {config.data.eval, data.eval_classes};
+  if (!data.eval_classes.empty()) {
+    const std::string& annotations = config.data.eval_annotations;
+    return {annotations.empty() ? config.data.eval : annotations, data.eval_classes};
+  }
   return names_of("data.eval", config.data.eval, data.eval_images.get());
 }
 

@@ -48,7 +48,11 @@ std::string describe_eval(const EvalMetrics& metrics) {
     }
   }
   if (metrics.detection) {
-    text += fmt::format("  AP {:.4f}  AP50 {:.4f}", metrics.detection->ap, metrics.detection->ap50);
+    for (const auto& [name, value] :
+         {std::pair{"AP", metrics.detection->ap}, {"AP50", metrics.detection->ap50}}) {
+      text +=
+          value < 0 ? fmt::format("  {} -", name) : fmt::format("  {} {:.4f}", name, value);  // no objects
+    }
   }
   if (metrics.of_averages) text += " (ema)";
   return text;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "runtime/base/error.h"
@@ -24,12 +25,15 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 constexpr const char* kClassesFile = "classes.txt";
 
-/// Lines without their ends.
+/// Lines without their ends, and without the byte order mark of some editors.
 std::vector<std::string> lines_of(const fs::path& path, const char* what) {
-  std::istringstream text(read_text_file({.path = path, .what = what, .max_bytes = kMaxTextBytes}));
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF", kBlanks = "\r \t";
+  std::string whole = read_text_file({.path = path, .what = what, .max_bytes = kMaxTextBytes});
+  if (whole.starts_with(kByteOrderMark)) whole.erase(0, kByteOrderMark.size());
+  std::istringstream text(whole);
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) {
-    while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+    while (!line.empty() && kBlanks.find(line.back()) != kBlanks.npos) line.pop_back();
     lines.push_back(line);
   }
   return lines;
@@ -51,7 +55,10 @@ LabelledBox read_line(const std::string& line, ImageSize size, std::size_t num_c
   std::array<double, 4> box{};
   bool is_read = words.size() == 5 && read_number(words[0], object.label);
   for (std::size_t i = 0; is_read && i < box.size(); ++i) is_read = read_number(words[i + 1], box[i]);
-  TRIREME_CHECK(is_read, "{} is \"{:.100}\", not \"class cx cy width height\"", where, line);
+  TRIREME_CHECK(is_read,
+                "{} is \"{:.100}\", not \"class cx cy width height\": write a whole number and four "
+                "fractions with blanks between them, or remove the line",
+                where, line);
   TRIREME_CHECK(object.label >= 0 && static_cast<std::size_t>(object.label) < num_classes,
                 "{} has the class {}, {} has the classes 0 to {}: add the name there, or correct the line",
                 where, object.label, kClassesFile, num_classes - 1);

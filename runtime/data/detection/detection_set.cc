@@ -5,6 +5,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/base/folder_file.h"
+#include "runtime/base/mapped_file.h"
 #include "runtime/checkpoint/hash.h"
 #include "runtime/data/detection/box_text_folder.h"
 #include "runtime/data/detection/coco_file.h"
@@ -81,6 +82,16 @@ ImageSize DetectionSet::size(std::int64_t index) const {
   return size;
 }
 
+void DetectionSet::check_sizes() const {
+  for (std::int64_t index = 0; index < num_pictures(); ++index) {
+    if (picture(index).size.num_pixels() == 0) continue;
+    const MappedFile mapped(path(index), "picture");
+    check_size(index, read_image_size({.bytes = mapped.bytes(),
+                                       .name = path(index).string(),
+                                       .max_pixels = options_.max_pixels}));
+  }
+}
+
 DataFingerprint DetectionSet::fingerprint() const {
   ByteHash labels, names;
   for (const std::string& name : class_names()) hash_text(name, labels);
@@ -108,17 +119,20 @@ void DetectionSet::keep_in(std::shared_ptr<PictureMemory> memory) {
   cache_ = std::make_unique<DecodedCache>(num_pictures(), std::move(memory));
 }
 
+void DetectionSet::check_size(std::int64_t index, ImageSize stored) const {
+  const LabelledPicture& labelled = picture(index);
+  if (labelled.size.num_pixels() == 0 || stored == labelled.size) return;
+  throw BadImage(fmt::format(
+      "picture {} (id {}) has {} x {} pixels, its annotations are for {} x {}: use the original picture",
+      path(index).string(), labelled.id, stored.width, stored.height, labelled.size.width,
+      labelled.size.height));
+}
+
 std::shared_ptr<const Image> DetectionSet::load(std::int64_t index,
                                                 const ImageSource::ReductionChooser& choose) const {
-  const LabelledPicture& labelled = picture(index);
   const PictureFile file{.path = path(index), .max_pixels = options_.max_pixels};
   const auto choose_checked = [&](ImageSize size) {
-    if (labelled.size.num_pixels() > 0 && size != labelled.size) {
-      throw BadImage(fmt::format(
-          "picture {} (id {}) has {} x {} pixels, its annotations are for {} x {}: use the original picture",
-          file.path.string(), labelled.id, size.width, size.height, labelled.size.width,
-          labelled.size.height));
-    }
+    check_size(index, size);
     return choose(size);
   };
   return load_picture_file(file, choose_checked, {.cache = cache_.get(), .index = index});

@@ -41,6 +41,9 @@ class DetectionSet {
   /// The stored size of a picture. Throws as load() if the annotations do not state it.
   ImageSize size(std::int64_t index) const;
 
+  /// Reads the headers of all pictures. Throws Error(kInvalidInput) for one that cannot be read, or whose
+  /// size is not the one that its annotations state.
+  void check_sizes() const;
   /// Covers classes, boxes, file sizes, and the contents of the first ImageFolder::kFingerprintBytes.
   DataFingerprint fingerprint() const;
   /// Caches decoded pictures in `memory`. Call before the first load().
@@ -50,6 +53,9 @@ class DetectionSet {
   std::shared_ptr<const Image> load(std::int64_t index, const ImageSource::ReductionChooser& choose) const;
 
  private:
+  /// Throws BadImage if the annotations state another size than `stored`.
+  void check_size(std::int64_t index, ImageSize stored) const;
+
   Options options_;
   LabelledPictures labelled_;
   std::unique_ptr<DecodedCache> cache_;  // null: none

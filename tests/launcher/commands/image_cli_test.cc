@@ -248,7 +248,7 @@ TEST_F(ImageCli, ACheckpointKnowsItsClasses) {
       AllOf(
           HasSubstr("label 0 is 'dark' in run/checkpoints/step-000003 and 'bright' in data.eval = \"other\""),
           HasSubstr("only in run/checkpoints/step-000003: 'light'"),
-          HasSubstr("choose a folder with the same class folders")));
+          HasSubstr("choose data with the same classes")));
   testing::write_file(scratch_ / "other/grey/1.jpg", "x");
   EXPECT_THAT(refusal({"eval", "run", "--data", "other"}), HasSubstr("'bright', 'grey'"));
 

@@ -137,6 +137,11 @@ TEST_F(DetectionCli, TrainsEvaluatesAndDetects) {
               HasSubstr("would replace the picture"));
   EXPECT_THAT(refusal({"detect", "run", "nothing.png", "--out", "other"}),
               HasSubstr("nothing.png is not a picture or a folder of pictures"));
+  testing::write_file(scratch_ / "cut.png", png.substr(0, png.size() / 2));
+  const ProgramResult cut = run({"detect", "run", "eval/16.png", "cut.png", "--out", "other"});
+  EXPECT_EQ(cut.exit_code, 2);
+  EXPECT_THAT(cut.err, HasSubstr("cut.png"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "other")) << "all files or none";
 }
 
 TEST_F(DetectionCli, TheStateDoesNotDependOnWorkersAndResumesWithinAPhase) {
@@ -173,10 +178,30 @@ TEST_F(DetectionCli, RefusesBrokenAnnotations) {
                 coco["categories"].push_back({{"id", 9}, {"name", "new"}});
               }),
               AllOf(HasSubstr("data.eval_annotations"), HasSubstr("2 classes"), HasSubstr("3")));
-  EXPECT_THAT(refusal(train("refused", {"data.train=nowhere"})), HasSubstr("nowhere"));
+  EXPECT_THAT(refusal_of([](json& coco) { coco["images"][3]["width"] = 63; }),
+              AllOf(HasSubstr("data.train_annotations"), HasSubstr("3.png (id 13) has 64 x 64"),
+                    HasSubstr("for 63 x 64")));
+  EXPECT_THAT(refusal_of([](json& coco) { coco.erase("annotations"); }),
+              AllOf(HasSubstr("data.train_annotations"), HasSubstr("nothing to learn")));
+  write_annotations("train", train_set_);
+  EXPECT_THAT(refusal(train("refused", {"data.eval_annotations=\"\""})),
+              AllOf(HasSubstr("data.eval"), HasSubstr("classes.txt"), HasSubstr("data.eval_annotations")));
+  EXPECT_THAT(refusal(train("refused", {"data.train=nowhere"})), HasSubstr("data.train: nowhere is not"));
   EXPECT_THAT(refusal(train("refused", {"data.train_annotations=nowhere.json"})), HasSubstr("nowhere.json"));
   EXPECT_THAT(refusal(train("refused", {"data.eval=train", "data.eval_annotations=train.json"})),
               HasSubstr("data.allow_eval_in_train"));
+}
+
+TEST_F(DetectionCli, WarnsOfBoxesAndMosaicsThatAreLeftOut) {
+  json more = train_set_;
+  more["annotations"].push_back(more["annotations"][0]);
+  more["annotations"].back()["id"] = 99;
+  write_annotations("train", more);
+  const ProgramResult result =
+      run(train("run", {"data.max_boxes=1", "train.steps=1", "data.mosaic_off_steps=1"}));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("data.max_boxes = 1: 1 picture(s) have more objects, up to 2"));
+  EXPECT_THAT(result.err, HasSubstr("data.mosaic_off_steps = 1"));
 }
 
 TEST_F(DetectionCli, ComparesClassesWithTheCheckpoint) {
@@ -190,7 +215,7 @@ TEST_F(DetectionCli, ComparesClassesWithTheCheckpoint) {
   EXPECT_THAT(refusal({"eval", "base"}), AllOf(HasSubstr("data.eval_annotations"), HasSubstr("3 classes"),
                                                HasSubstr("model.classes = 2")));
   EXPECT_THAT(refusal(train("fine", {"model.init_from=base"})),
-              AllOf(HasSubstr("grey"), HasSubstr("model.new_head = true")));
+              AllOf(HasSubstr("'grey' in train.json"), HasSubstr("model.new_head = true")));
   const ProgramResult fine = run(train("fine", {"model.init_from=base", "model.new_head=true"}));
   EXPECT_EQ(fine.exit_code, 0) << fine.err;
 }

@@ -101,6 +101,7 @@ TEST(DetectionSet, NamesMissingPicturesAndWrongSizes) {
   EXPECT_EQ(set.load(0, [](ImageSize) { return 1; })->size, (ImageSize{20, 50}));
   EXPECT_THAT(message_of([&] { set.load(1, [](ImageSize) { return 1; }); }),
               AllOf(HasSubstr("b.png (id 7) has 30 x 40"), HasSubstr("for 40 x 30")));
+  EXPECT_THAT(message_of([&] { set.check_sizes(); }), HasSubstr("b.png (id 7) has 30 x 40"));
   const std::uint64_t hash = set.fingerprint().hash;
   write_file(folder / "instances.json",
              coco(R"({"id": 5, "image_id": 7, "category_id": 1, "bbox": [1, 2, 3, 4]})"));
@@ -110,10 +111,12 @@ TEST(DetectionSet, NamesMissingPicturesAndWrongSizes) {
 TEST(BoxTextFolder, ReadsRelativeBoxesBesidePictures) {
   const TemporaryFolder folder;
   const std::string png = encode_png({.width = 40, .height = 20}, gradient(40, 20));
-  write_file(folder / "classes.txt", "cat\ndog\n");
+  write_file(folder / "classes.txt",
+             "\xEF\xBB\xBF"
+             "cat\ndog\n");
   write_file(folder / "images/x/a.png", png);
   write_file(folder / "images/b.png", png);
-  write_file(folder / "labels/x/a.txt", "1 0.5 0.5 0.25 0.5\r\n\n0 0.1 0.2 0 0.1\n");
+  write_file(folder / "labels/x/a.txt", "1 0.5 0.5 0.25 0.5\r\n\t\n0\t0.1 0.2 0 0.1\n");
   const DetectionSet set({.pictures = folder.path()});
   EXPECT_THAT(set.class_names(), ElementsAre("cat", "dog"));
   ASSERT_EQ(set.num_pictures(), 2);
