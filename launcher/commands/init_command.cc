@@ -198,12 +198,29 @@ void take_pretrained(const JobTemplate& job, const InitArguments& arguments, Tem
     values.normalisation = image_record_of_hf(preprocessor);
 }
 
+/// A row that holds each conversation: a power of two of at least 128 tokens.
+std::int64_t row_of_conversations(const fs::path& data, bool has_eval) {
+  std::int64_t row = 128;
+  for (const char* part : {"train.bin", "eval.bin"}) {
+    if (part == std::string_view("eval.bin") && !has_eval) continue;
+    const DocumentFile conversations(data / part);
+    for (const Document& conversation : conversations.documents())
+      while (row < conversation.num_tokens) row *= 2;
+  }
+  return row;
+}
+
 /// Samples that the data can fill. A model with rotary positions may train on shorter ones than it reads;
 /// the others do without an evaluation.
 void take_context(const JobTemplate& job, const InitArguments& arguments, TemplateValues& values) {
-  if (job.data != TemplateData::kText || values.has_conversations) return;
+  if (job.data != TemplateData::kText) return;
   constexpr std::int64_t kEnough = 512, kFewest = 16;
   const ModelSection model = parse_config(job_text(job, values), "the job of `trireme init`", {}).model;
+  if (values.has_conversations) {
+    if (values.pretrained.empty() || model.rope_theta <= 0) return;
+    values.seq_len = std::min(model.seq_len, row_of_conversations(arguments.data, !values.eval.empty()));
+    return;
+  }
   const DatasetInfo info = arguments.data.empty() ? DatasetInfo{} : read_dataset_info(arguments.data);
   const std::int64_t tokens = values.eval.empty() ? info.train_tokens : info.eval_tokens;
   if (!values.pretrained.empty() && model.rope_theta > 0) {

@@ -3,7 +3,7 @@
     import trireme
 
     job = trireme.Job.from_toml("gpt.toml", **{"train.steps": 100})
-    print(trireme.plan(job, ranks=8))
+    print(trireme.plan(job, ranks=2))
     with trireme.Session(job, local=2) as session:
         for record in session.train("out/"):
             print(record["step"], record.get("loss"))

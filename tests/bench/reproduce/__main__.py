@@ -1,6 +1,7 @@
 """Repeats the documented gains of mixed precision, ZeRO, pipelines, recompute and the rest on this machine, each as jobs run
 side by side in turns, and writes a report: report.html, report.md and results.json beside the files of every run."""
 import argparse
+import importlib.util
 import json
 import shutil
 import subprocess
@@ -162,6 +163,9 @@ def main():
         if matrix:
             print(f"{matrix.name:22} Model x batch x size x optimizer x precision: {len(list(cells(matrix)))} short runs")
         return 0
+    if importlib.util.find_spec("matplotlib") is None:  # before anything runs: only the report imports it
+        raise ExperimentError(f"{sys.executable} has no matplotlib, which draws the report: use examples/reproduce.sh, "
+                              "or /usr/bin/python3 with Debian's python3-matplotlib")
     trireme = Path(options.trireme).resolve()
     check_program(trireme)
     out = Path(options.out).resolve()
@@ -186,8 +190,11 @@ def main():
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     if matrix:
         write_csv(results["matrix"], out / "matrix.csv")
-    from report import write_report  # matplotlib loads slowly, and only here
+    from report import count_of, verdict_of, write_report  # matplotlib loads slowly, and only here
     write_report(results, experiments, out)
+    for result in results["experiments"]:
+        print(f"{result['name']}: {verdict_of(result)}{count_of(result) and f' ({count_of(result)})'}"
+              f"{result['reason'] and ': ' + result['reason']}")
     print(f"report: {out / 'report.html'}, {out / 'report.md'}, {out / 'results.json'}")
     failed = [result["name"] for result in results["experiments"] if result.get("failed")]
     for result in results["experiments"]:

@@ -223,6 +223,15 @@ TEST_F(InitCli, JobsOfConversationsTrainOnTheirTargets) {
   const ProgramResult trained = step("run");
   EXPECT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_THAT(trained.err, HasSubstr("conversations in"));
+
+  // Rows of a model with rotary positions are as long as conversations need, not as the model reads.
+  testing::write_file(scratch_ / "llama.toml",
+                      "[model]\nname = \"llama\"\nlayers = 1\nhidden = 16\nheads = 2\nseq_len = 512\n"
+                      "[data]\ntrain = \"data\"\n[train]\nsteps = 1\nglobal_batch = 1\nmicro_batch = 1\n");
+  ASSERT_EQ(run({"train", "llama.toml", "--out", "base"}).exit_code, 0);
+  ASSERT_EQ(run({"export", "base", "--format", "hf", "--out", "hf"}).exit_code, 0);
+  ASSERT_EQ(init({"lora", "--from", "hf:hf", "--data", "talk"}).exit_code, 0);
+  EXPECT_THAT(job(), HasSubstr("\nseq_len = 128 "));
 }
 
 TEST_F(InitCli, Refusals) {
