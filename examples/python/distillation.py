@@ -37,7 +37,7 @@ def accuracy(session: trireme.Session, inputs: TokenArray, targets: TokenArray) 
     return float((session.logits(inputs)[:, 1:].argmax(-1) == targets[:, 1:]).mean())
 
 
-# Rows that count in steps of their own: 5 8 11 14 ... The second number shows the step.
+# Each row counts with its own stride: 5 8 11 14 ... The second number shows the stride.
 generator = np.random.default_rng(2)
 start, stride = generator.integers(0, 64, (ROWS, 1)), generator.integers(1, 8, (ROWS, 1))
 numbers = ((start + stride * np.arange(LENGTH + 1)) % 64).astype(np.int32)

@@ -123,7 +123,7 @@ void check_files(const JobConfig& config, const EvalArguments& arguments) {
   }
 }
 
-/// What is evaluated, and on which data.
+/// A model, and the data to evaluate it on.
 struct Evaluated {
   TrainedModel model;
   JobConfig config;

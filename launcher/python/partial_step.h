@@ -27,7 +27,7 @@ class PartialStep {
     SampleSpec sample;
     RankTeam::Poll poll;
   };
-  /// Throws Error(kUnsupported) for a pipeline, whose order of forwards and backwards is that of its plan,
+  /// Throws Error(kUnsupported) for a pipeline, whose plan orders forwards and backwards,
   /// for a loss that counts its own terms, and for data ranks with different numbers of micro-batches.
   explicit PartialStep(Options options);
   PartialStep(const PartialStep&) = delete;

@@ -25,7 +25,7 @@ SampleSpec given_samples(SampleSpec spec);
 /// target of -1 does not count.
 void check_samples(const SampleSpec& spec, const ModelSection& model, const Samples& samples);
 
-/// Targets of a sample, those of -1 included.
+/// Targets of a sample, including values of -1.
 std::int64_t targets_per_sample(const SampleSpec& spec);
 
 /// Targets that count in the loss.
