@@ -5,9 +5,8 @@
 //
 // [Note: kernel contracts]
 //  * Views are contiguous row-major, except where the args have a pitch. `const` views are never written.
-//  Outputs may be uninitialised and are
-//    fully written, unless a GradientMode says otherwise. In-place aliasing is allowed only where an args
-//    struct allows it.
+//    Outputs may be uninitialised and are fully written, unless a GradientMode says otherwise. In-place
+//    aliasing is allowed only where an args struct allows it.
 //  * Work is enqueued on `exec.stream` (a CPU backend has finished when it returns).
 //  * Results are bit-identical for any number of threads. Sums are split by shape alone, and their order does
 //    not depend on which thread computes which piece. No floating-point atomics.

@@ -4,6 +4,7 @@
 #include "launcher/data/detection_data.h"
 #include "launcher/families/model_family.h"
 #include "runtime/base/error.h"
+#include "runtime/ops/detection_loss.h"
 
 namespace trireme {
 namespace {
@@ -23,6 +24,8 @@ void fill_in_detector(JobConfig& config) {
   if (classes == 0) {
     classes = config.data.kind == DataKind::kDetection ? count_detection_classes(config) : kCocoClasses;
   }
+  TRIREME_CHECK(classes <= ops::kMaxDetectionClasses, "model.classes = {}: a detector has at most {} classes",
+                classes, ops::kMaxDetectionClasses);
   // The authors train the small ones for devices.
   if (side == 0) side = config.model.size == "nano" || config.model.size == "tiny" ? 416 : 640;
   check_detection_keys(config, kYoloxStrides.back());

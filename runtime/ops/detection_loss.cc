@@ -7,8 +7,6 @@
 namespace trireme::ops {
 namespace {
 
-constexpr std::int64_t kMostNumbers = 2048;  // of a prediction: kernels read a row at once
-
 struct DetectionLossBackward {
   Tensor dpredictions;  // for a gradient of 1 at the loss
   ValueId predictions = kNoValue;
@@ -40,10 +38,10 @@ void check_shapes(const Tensor& predictions, const Tensor& targets, const Tensor
                   const AnchorGrid& grid) {
   const Shape& shape = predictions.shape();
   const std::int64_t anchors = num_anchors(grid);
-  TRIREME_CHECK(
-      shape.rank() == 3 && shape[0] >= 1 && shape[1] == anchors && shape[2] > 5 && shape[2] <= kMostNumbers,
-      "detection_loss: predictions {} are not [B, {}, 5 + C] with 5 + C at most {}", shape.to_string(),
-      anchors, kMostNumbers);
+  TRIREME_CHECK(shape.rank() == 3 && shape[0] >= 1 && shape[1] == anchors && shape[2] > 5 &&
+                    shape[2] <= 5 + kMaxDetectionClasses,
+                "detection_loss: predictions {} are not [B, {}, 5 + C] with C at most {}", shape.to_string(),
+                anchors, kMaxDetectionClasses);
   const Shape& rows = targets.shape();
   TRIREME_CHECK(targets.dtype() == DType::kFloat32 && rows.rank() == 3 && rows[0] == shape[0] && rows[2] == 5,
                 "detection_loss: targets {} {} are not fp32 [{}, M, 5]", name(targets.dtype()),

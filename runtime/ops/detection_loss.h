@@ -6,6 +6,9 @@
 
 namespace trireme::ops {
 
+inline constexpr std::int64_t kMaxDetectionClasses =
+    2043;  // kernels read a prediction of 2048 numbers at once
+
 struct DetectionLossOptions {
   AnchorGrid grid;  // of the pictures
   float inv_num_targets = 1.0f;

@@ -237,6 +237,7 @@ TEST(YoloxFamily, RefusesKeysThatDoNotFit) {
   EXPECT_THAT(refused({"data.crop=center"}), HasSubstr("data.crop"));
   EXPECT_THAT(refused({"train.ema_tau=9"}), HasSubstr("train.ema = 0 averages nothing"));
   EXPECT_THAT(refused({"model.size=\"\""}), HasSubstr("give model.size"));
+  EXPECT_THAT(refused({"model.classes=2044"}), AllOf(HasSubstr("model.classes = 2044"), HasSubstr("2043")));
   const SampleSpec spec = kDetectionData.sample_spec(job({"data.image_size=96"}));
   EXPECT_EQ(spec.input, (Shape{96, 96, 3}));
   EXPECT_EQ(spec.target, (Shape{120, 5}));
