@@ -124,7 +124,7 @@ for test in json.load(sys.stdin)["tests"]:
                      " ".join(out)]))
 ' "$build" "$bundle" >"$bundle/tests/list.tsv"
 
-# What it was made of, and the newest symbols of the C library that anything packed asks for.
+# Records the versions it was made from, and the newest symbols of the C library that a packed file needs.
 mkdir -p "$bundle/share"
 git -c safe.directory="$source" -C "$source" describe --always --abbrev=40 --exclude='*' --dirty=-changed \
   >"$bundle/share/commit" 2>/dev/null || echo unknown >"$bundle/share/commit"

@@ -52,7 +52,7 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   exit 2
 fi
 
-# Prints those of its arguments that are not installed, one a line.
+# Prints the arguments that are not installed packages, one a line.
 missing_packages() {
   local package
   for package in "$@"; do

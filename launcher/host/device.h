@@ -20,7 +20,7 @@ struct RankDevice {
 /// True if this build has a backend for the device type.
 bool in_this_build(DeviceType type);
 
-/// Whether several ranks may use one GPU (parallel.share_device).
+/// True if several ranks may use one GPU (parallel.share_device).
 enum class DeviceSharing : std::uint8_t { kRefused, kPermitted };
 
 /// `wanted`: null means "auto": GPUs if this build and the machines of all ranks have them, else the CPU.

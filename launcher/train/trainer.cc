@@ -69,7 +69,7 @@ ExitCode Trainer::run() {
     wait_for_save_at_failure();
     throw;
   } catch (const Error& error) {
-    // From step 1 on, input errors of checks are runtime failures. A failed write to a lost folder has the
+    // After the start, input errors of checks are runtime failures. A failed write to a lost folder has the
     // loss as its cause.
     const bool is_memory = error.code() == ErrorCode::kOutOfMemory;
     const auto loss = run_.watch && !lost_ ? run_.watch->look() : lost_;

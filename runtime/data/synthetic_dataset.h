@@ -1,4 +1,4 @@
-// What datasets generated from a seed have in common: a number of samples, and two sets of draws.
+// Base of datasets that are generated from a seed: a number of samples, and two sets of draws.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ HostBatch SyntheticLatents::make(std::int64_t first, std::int64_t count, Set /*s
     const NoiseKey key{.stream = NoiseStream::kSynthetic,
                        .seed = options_.seed,
                        .index = static_cast<std::uint64_t>(sample)};
-    // A key has 2^32 groups: the first ones are those of the condition, the last one is that of the rest.
+    // A key has 2^32 groups: the first ones draw the condition, the last one draws the rest.
     const Philox4 words = key.words(0xFFFFFFFFu);
     const auto classes = static_cast<std::uint32_t>(options_.classes > 0 ? options_.classes : 1);
     batch.targets.push_back(static_cast<std::int32_t>(words[0] % classes));

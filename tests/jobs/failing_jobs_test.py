@@ -189,7 +189,7 @@ class FailingJobs(JobTest):
         while not (checkpoints.exists() and any(p.name.startswith("step-") for p in checkpoints.iterdir())):
             self.assertLess(time.time(), deadline, "no checkpoint in a minute")
             time.sleep(0.05)
-        # From now on rank 0 cannot save: a file replaces the folder.
+        # Rank 0 cannot save any more: a file replaces the folder.
         checkpoints.rename(self.folder / "failing" / "moved")
         checkpoints.write_text("in the way")
         began = time.time()

@@ -33,7 +33,7 @@ for tool in "${tools[@]}"; do
   path=$(type -P "$tool") && cp -L "$path" "$root/bin/" || die "there is no $tool"
 done
 ln -s bash "$root/bin/sh"
-# What these load, and what belongs to the C library: no libstdc++, no MPI.
+# The libraries that these load, and the C library itself: no libstdc++, no MPI.
 mapfile -t libraries < <(for tool in "${tools[@]}"; do ldd "$root/bin/$tool" 2>/dev/null; done |
   grep -o '/[^ ]*' | sort -u)
 c_library=$(dirname "$(printf '%s\n' "${libraries[@]}" | grep '/libc\.so' | head -n 1)")
@@ -56,7 +56,7 @@ probe() {
   [[ $(tar tzf "$root/gate/probe.tar.gz") == *probe/doctor.err* ]] || die "the archive lacks the logs"
 }
 probe "with a C library only"
-# By name, as there may be others beside them.
+# Files are named one by one: the folder may hold others.
 nvidia=(libcud libcublas libcupti libnccl libnvrtc libnvJitLink)
 mapfile -t folders < <(ldd "$build"/bin/{trireme,libkernel_trace.so} 2>/dev/null |
   grep -oE '/[^ ]*/lib(cud|cublas|cupti|nccl)[^/ ]*' | xargs -r dirname | sort -u)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "kubernetes"
-# Of every Debian.
+# Every Debian has it.
 ESSENTIAL = {"libc6", "libgcc-s1", "libstdc++6"}
 GPU = "nvidia.com/gpu"
 

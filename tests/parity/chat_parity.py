@@ -42,7 +42,7 @@ LLAMA3 = ("{{ bos_token }}{% for m in messages %}{{ '<|start_header_id|>' + m.ro
           "{% set text = m.content | trim + '<|eot_id|>' %}{% if m.role == 'assistant' %}«{{ text }}»{% else %}{{ text }}"
           "{% endif %}{% endfor %}{% if add_generation_prompt %}"
           "{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}")
-# Thoughts are written only after the last question, so a conversation is written differently once it goes on.
+# Thoughts are written only after the last question. Another question changes the text before it.
 QWEN3 = ("{% set last = namespace(question=0) %}{% for m in messages %}{% if m.role == 'user' %}"
          "{% set last.question = loop.index0 %}{% endif %}{% endfor %}"
          "{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' }}{% if m.role == 'assistant' %}«"

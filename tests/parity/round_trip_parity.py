@@ -150,7 +150,7 @@ def llama(trip):
     trip.run(trip.trireme, "init", "llama", "--from", "hf:base", "--data", "chats", "--out", "whole.toml")
     trip.train("whole", "train.steps=150", "optimizer.lr=3e-3", "optimizer.warmup_steps=10")
     check_llama(trip, "whole", "whole", "base", ANSWERS)
-    # What was exported is a base as good as the first.
+    # An exported folder serves as a base like the first one.
     write_chats(trip, "whole-hf", OTHER_ANSWERS, "others")
     trip.run(trip.trireme, "init", "lora", "--from", "hf:whole-hf", "--data", "others", "--out", "adapted.toml")
     trip.train("adapted", "train.steps=150", "optimizer.lr=1e-2", "optimizer.warmup_steps=10")

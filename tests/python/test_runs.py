@@ -40,7 +40,7 @@ def test_every_public_name_is_documented() -> None:
 
 @pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples/python").glob("*.py")))
 def test_examples(example: str, tmp_path: pathlib.Path) -> None:
-    # As the program sets it for itself: other tests may need the cores.
+    # The program sets the same value: other tests may need the cores.
     environment = {**os.environ, "GOMP_SPINCOUNT": "20000"}
     subprocess.run([sys.executable, str(ROOT / "examples/python" / example)], check=True, cwd=tmp_path, env=environment)
 

@@ -16,7 +16,7 @@ struct ColorJitter {
 };
 
 /// Adds one uniform draw of each change to all `pixels` [..., 3], red first, from 0 to 255. Saturation and
-/// value stay from 0 to 1. The conversion is that of HSV (Smith, SIGGRAPH 1978).
+/// value stay from 0 to 1. Colors are converted to HSV (Smith, SIGGRAPH 1978).
 void jitter_colors(const ColorJitter& jitter, ImageRandom& random, std::span<float> pixels);
 
 /// The same with given changes.

@@ -67,7 +67,7 @@ void add_if_seen(const std::optional<PicturePart>& part, std::vector<PicturePart
   if (part) parts.push_back(*part);
 }
 
-/// Another member than those of `taken`, or any if there is none.
+/// A member that is not in `taken`; any member if all are.
 int draw_partner(int num_members, const std::vector<int>& taken, ImageRandom& random) {
   std::vector<int> free;
   for (int member = 0; member < num_members; ++member) {

@@ -1,4 +1,4 @@
-// Nothing in a Hugging Face transformers folder is ignored silently. The test changes every key of
+// No key of a Hugging Face transformers folder is ignored silently. The test changes every key of
 // config.json and every tensor in turn. The change must have an effect, be refused by name or be noted in the
 // log, unless the key is in the table of keys without effect.
 #include <gmock/gmock.h>

@@ -103,7 +103,7 @@ Evaluated train_and_evaluate_both(PipelineLayout layout, PrecisionMode mode) {
   return evaluated;
 }
 
-// The loss equals that of an engine with the averages as parameters, and the run continues unaffected.
+// The loss equals the loss of an engine with the averages as parameters, and the run continues unaffected.
 TEST(Averages, AreEvaluatedOnEveryLayout) {
   for (const PrecisionMode mode : {PrecisionMode::kFp32, PrecisionMode::kBf16}) {
     const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-// NF4 codes: equal to those of bitsandbytes 0.50.2, and restored from the numbers that they stand for.
+// NF4 codes: equal to the codes of bitsandbytes 0.50.2, and restored from their numbers.
 #include "runtime/base/nf4.h"
 
 #include <gmock/gmock.h>

@@ -177,7 +177,7 @@ Floats some_columns(const Floats& x, std::int64_t depth, std::int64_t cols, std:
   return part;
 }
 
-// What [Note: panels] relies on: tiles of any size and place give an element the same bits.
+// [Note: panels] needs this: tiles of any size and place give an element the same bits.
 TEST(GemmNumericsTest, AnElementsBitsDependOnItsRowAndColumnAlone) {
   constexpr Extents kAll{19, 113, 301};
   const Floats a = rough(kAll.depth * kAll.rows, 1), b = rough(kAll.depth * kAll.cols, 2);
