@@ -38,10 +38,17 @@ Session::Options checked(Session::Options options) {
   TRIREME_CHECK(!options.job.data || config.data.kind == DataKind::kSynthetic,
                 "data.kind = \"{}\": samples of Python replace those of data.kind = \"synthetic\"; set it",
                 to_word(config.data.kind));
-  if (options.job.loss && (config.parallel.layout.tensor > 1 || config.model.has_adapters())) {
+  if (!options.loss) return options;
+  if (config.parallel.layout.tensor > 1 || config.model.has_adapters()) {
     throw Error(ErrorCode::kUnsupported,
                 "a loss in Python needs parallel.tensor = 1 and a model without adapters (lora.rank = 0)");
   }
+  OwnBlocks& own = options.job.config.model.own_blocks;
+  own = [inner = own, loss = options.loss](BlockList blocks) {
+    if (inner) blocks = inner(std::move(blocks));
+    blocks.back() = with_own_loss(std::move(blocks.back()), loss);
+    return blocks;
+  };
   return options;
 }
 
@@ -71,6 +78,14 @@ RankTeam::FirstRank first_rank(const Session::Options& options) {
   return may_block ? RankTeam::FirstRank::kOnThread : RankTeam::FirstRank::kOnCaller;
 }
 
+/// Zero if the ranks, with the caller, do not have a core for each of their threads.
+std::chrono::microseconds spin_time(const Session::Options& options) {
+  constexpr std::chrono::microseconds kWake{50};
+  const std::int64_t threads = std::max<std::int64_t>(1, options.job.config.parallel.threads);
+  const bool fits = !options.mpi && options.num_ranks * threads <= count_cores().allowed();
+  return fits ? kWake : std::chrono::microseconds{0};
+}
+
 }  // namespace
 
 Session::Session(Options options)
@@ -78,7 +93,7 @@ Session::Session(Options options)
       sample_(given_samples(sample_spec(config()))),
       lr_(lr_schedule(config())),
       process_(::getpid()),
-      team_(communicators(options_), first_rank(options_)) {
+      team_(communicators(options_), first_rank(options_), spin_time(options_)) {
   for (int number = 0; number < team_.size(); ++number)
     ranks_.emplace_back(options_.job, place_of(options_, team_.comm(number)));
   if (options_.mpi)

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "launcher/families/model_family.h"
 #include "launcher/host/agreement.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
@@ -25,10 +24,6 @@ void SessionRank::settle(const std::filesystem::path& out) {
   place.out = out;
   options_ = settle_run(job_.config, place);
   options_->data = job_.data;
-  if (!job_.loss) return;
-  BlockList blocks = family_of(config().model).build(config().model);
-  blocks.back() = with_own_loss(std::move(blocks.back()), job_.loss);
-  options_->blocks = std::make_shared<const BlockList>(std::move(blocks));
 }
 
 void SessionRank::make_engine() {

@@ -1,0 +1,16 @@
+// Blocks of a shared library in place of those of a job's model: see runtime/block_library.h.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "launcher/config/config.h"
+
+namespace trireme {
+
+/// Loads the library until the process ends. `options` are the BlockRequest's. Throws Error(kInvalidInput)
+/// naming the file if it cannot be loaded, has no blocks, or was built from other sources.
+OwnBlocks load_blocks(const std::filesystem::path& library, std::map<std::string, std::string> options);
+
+}  // namespace trireme
