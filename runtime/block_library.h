@@ -39,10 +39,10 @@ struct BlockRequest {
 
 }  // namespace trireme
 
-#define TRIREME_BLOCKS(build)                                                               \
-  extern "C" const char* trireme_block_interface() {                                        \
-    return trireme::kBlockInterface;                                                        \
-  }                                                                                         \
+#define TRIREME_BLOCKS(build)                                                                        \
+  extern "C" const char* trireme_block_interface() {                                                 \
+    return trireme::kBlockInterface;                                                                 \
+  }                                                                                                  \
   extern "C" void trireme_build_blocks(trireme::BlockRequest* request, trireme::BlockList* blocks) { \
-    *blocks = build(std::move(*request));                                                   \
+    *blocks = build(std::move(*request));                                                            \
   }

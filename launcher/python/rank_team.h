@@ -39,8 +39,7 @@ class RankTeam {
   enum class FirstRank : std::uint8_t { kOnCaller, kOnThread };
 
   /// One rank for each communicator. `spin`: how long an idle thread spins before it sleeps.
-  RankTeam(std::vector<std::shared_ptr<Communicator>> comms, FirstRank first,
-           std::chrono::microseconds spin);
+  RankTeam(std::vector<std::shared_ptr<Communicator>> comms, FirstRank first, std::chrono::microseconds spin);
   RankTeam(const RankTeam&) = delete;
   RankTeam& operator=(const RankTeam&) = delete;
   /// No work may be left: see wait(). Not after give_up(), since the ranks may use the team until the process

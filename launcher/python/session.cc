@@ -287,8 +287,8 @@ void Session::read_state(const std::vector<NamedFloats>& tensors) {
   prepare("state_dict()", During::kTraining);
   std::map<std::string, float*> values;
   for (const NamedFloats& tensor : tensors) {
-    values.emplace(tensor.entry.name, tensor.values);
-    std::ranges::fill(tensor.all(), kMissing);
+    values.emplace(tensor.entry.name, tensor.values.data());
+    std::ranges::fill(tensor.values, kMissing);
   }
   std::mutex mutex;  // ranks that hold the same values write the same memory
   on_ranks([&](int number) {
@@ -300,8 +300,24 @@ void Session::read_state(const std::vector<NamedFloats>& tensors) {
   });
   if (!options_.mpi) return;
   on_ranks([&](int) {
-    for (const NamedFloats& tensor : tensors) combine(*team_.comm(0), tensor.all());
+    for (const NamedFloats& tensor : tensors) combine(*team_.comm(0), tensor.values);
   });
+}
+
+std::vector<Session::Shard> Session::read_shards() {
+  prepare("sharded_state_dict()", During::kTraining);
+  std::vector<Shard> shards;
+  std::mutex mutex;
+  on_ranks([&](int number) {
+    const int rank = team_.comm(number)->rank();
+    visit_model(engine(number),
+                [&](const std::string& name, std::uint64_t first, std::span<const float> piece) {
+                  const std::lock_guard lock(mutex);
+                  shards.push_back({rank, name, first, {piece.begin(), piece.end()}});
+                });
+  });
+  std::ranges::stable_sort(shards, {}, &Shard::rank);
+  return shards;
 }
 
 void Session::load_state(const std::vector<NamedFloats>& tensors) {

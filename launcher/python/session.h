@@ -83,7 +83,17 @@ class Session {
   std::vector<SafetensorsEntry> state_entries();
   /// Writes the values of all of state_entries(), whose memory the caller provides in the same order.
   void read_state(const std::vector<NamedFloats>& tensors);
-  /// Not during a training. Throws Error(kInvalidInput) for other names or shapes, before anything changes.
+  /// Elements of a tensor that one rank holds.
+  struct Shard {
+    int rank = 0;
+    std::string name;
+    std::uint64_t first = 0;
+    std::vector<float> values;
+  };
+  /// Of the ranks of this process. Ranks that hold the same values return them, too.
+  std::vector<Shard> read_shards();
+  /// Sets the state from tensors or from shards that have what each rank holds. Not during a training. Throws
+  /// Error(kInvalidInput) for other names or shapes, before anything changes.
   void load_state(const std::vector<NamedFloats>& tensors);
   std::string state_hash();
   /// Writes a checkpoint into `out`/checkpoints and returns its folder. Not during a training.
