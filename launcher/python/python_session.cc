@@ -30,8 +30,7 @@ class PythonSession {
   PythonSession(const JobConfig& config, int local, std::shared_ptr<MpiRanks> mpi, const DataTuple& train,
                 const DataTuple& eval, std::optional<nb::object> loss) {
     Session::Options options{.job = {.config = config, .data = std::nullopt},
-                             .num_ranks = local,
-                             .mpi = std::move(mpi),
+                             .place = {.num_ranks = local, .mpi = std::move(mpi)},
                              .poll = [this] { look_for_signals(); }};
     if (train) options.job.data = data_of(config, *train, eval);
     if (loss) options.loss = python_loss(std::move(*loss));

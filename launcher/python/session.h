@@ -23,12 +23,11 @@
 #include "launcher/commands/sampler.h"
 #include "launcher/observe/metrics.h"
 #include "launcher/python/gathered_values.h"
-#include "launcher/python/mpi_ranks.h"
 #include "launcher/python/named_tensors.h"
 #include "launcher/python/own_loss.h"
 #include "launcher/python/partial_step.h"
-#include "launcher/python/rank_team.h"
 #include "launcher/python/samples.h"
+#include "launcher/python/session_place.h"
 #include "launcher/python/session_rank.h"
 
 namespace trireme {
@@ -37,9 +36,8 @@ class Session {
  public:
   struct Options {
     SessionRank::Job job;
-    LossFunction loss = {};                   // in place of the model's; empty: the model's
-    int num_ranks = 1;                        // threads of this process
-    std::shared_ptr<MpiRanks> mpi = nullptr;  // in place of num_ranks
+    LossFunction loss = {};  // in place of the model's; empty: the model's
+    SessionPlace place;
     RankTeam::Poll poll;  // called by a waiting caller about twenty times a second; may be empty
   };
   /// Starts the ranks' threads. Collective under MPI. Throws Error(kUnsupported) in a process of mpirun
