@@ -1,5 +1,5 @@
-// Blocks in C++ for a model that Python trains: each attention layer of a GPT gives way to a small network on
-// single tokens. own_blocks.py trains the model, and says how to build this library.
+// Blocks in C++ for a model that Python trains: a small network on single tokens in place of each layer of a
+// GPT. "Blocks for Python" in ../extending.md says how to build and load the library.
 #include "runtime/block_library.h"
 #include "runtime/ops/linear.h"
 
