@@ -7,7 +7,6 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,12 +18,8 @@
 #include "launcher/config/words.h"
 #include "parallel/layout/layout.h"
 #include "parallel/mesh/hosts.h"
-#include "runtime/block.h"
 
 namespace trireme {
-
-/// Blocks of a program in place of those of the model's family, which it gets.
-using OwnBlocks = std::function<BlockList(BlockList model)>;
 
 struct ModelSection {
   std::string name = "gpt";
@@ -88,7 +83,6 @@ struct ModelSection {
   double lora_alpha = 16.0;
   bool lora_rank_stabilized = false;
   FrozenWeights lora_quantize = FrozenWeights::kNumbers;
-  OwnBlocks own_blocks;  // no key; empty: none
 
   bool has_adapters() const { return !lora_targets.empty(); }
 };

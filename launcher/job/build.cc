@@ -68,7 +68,6 @@ JobConfig resolve(JobConfig config) {
 
 std::shared_ptr<const BlockList> build_blocks(const ModelSection& model) {
   BlockList blocks = family_of(model).build(model);
-  if (model.own_blocks) blocks = model.own_blocks(std::move(blocks));
   if (model.has_adapters()) add_adapters(blocks, model);
   return std::make_shared<const BlockList>(std::move(blocks));
 }

@@ -2,12 +2,16 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 
-#include "launcher/config/config.h"
+#include "runtime/block.h"
 
 namespace trireme {
+
+/// The blocks to train, from those of the job's model.
+using OwnBlocks = std::function<BlockList(BlockList model)>;
 
 /// Loads the library until the process ends. `options` are the BlockRequest's. Throws Error(kInvalidInput)
 /// naming the file if it cannot be loaded, has no blocks, or was built from other sources.

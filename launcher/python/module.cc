@@ -42,10 +42,8 @@ void translate(const std::exception_ptr& failure, void*) {
 }
 
 JobConfig read_job(const std::string& text, const std::string& source,
-                   const std::vector<std::string>& overrides, const OwnBlocks* blocks) {
-  JobConfig config = parse_config(text, source, overrides);
-  if (blocks != nullptr) config.model.own_blocks = *blocks;
-  return resolve(std::move(config));
+                   const std::vector<std::string>& overrides) {
+  return resolve(parse_config(text, source, overrides));
 }
 
 /// `name` as in load_tokenizer(); null: the tokenizer of the job's prepared data.
@@ -84,8 +82,7 @@ void bind_job(nb::module_& module) {
   nb::class_<OwnBlocks>(module, "Blocks")
       .def_static("load", &load_blocks, nb::arg("path"), nb::arg("options"));
   nb::class_<JobConfig>(module, "Job")
-      .def_static("read", &read_job, nb::arg("text"), nb::arg("source"), nb::arg("overrides"),
-                  nb::arg("blocks").none())
+      .def_static("read", &read_job, nb::arg("text"), nb::arg("source"), nb::arg("overrides"))
       .def("to_toml", [](const JobConfig& config) { return to_toml(config); })
       .def("input",
            [](const JobConfig& config) {

@@ -28,11 +28,12 @@ using StatePiece = std::tuple<std::string, std::vector<std::int64_t>, std::uint6
 class PythonSession {
  public:
   PythonSession(const JobConfig& config, int local, std::shared_ptr<MpiRanks> mpi, const DataTuple& train,
-                const DataTuple& eval, std::optional<nb::object> loss) {
+                const DataTuple& eval, std::optional<nb::object> loss, const OwnBlocks* blocks) {
     Session::Options options{.job = {.config = config, .data = std::nullopt},
                              .place = {.num_ranks = local, .mpi = std::move(mpi)},
                              .poll = [this] { look_for_signals(); }};
     if (train) options.job.data = data_of(config, *train, eval);
+    if (blocks != nullptr) options.job.blocks = *blocks;
     if (loss) options.loss = python_loss(std::move(*loss));
     call([&] { session_ = std::make_unique<Session>(std::move(options)); });
   }
@@ -255,9 +256,9 @@ void bind_session(nb::module_& module) {
       .def("end_job", &MpiRanks::end_job, Free());
   nb::class_<PythonSession>(module, "Session")
       .def(nb::init<const JobConfig&, int, std::shared_ptr<MpiRanks>, const DataTuple&, const DataTuple&,
-                    std::optional<nb::object>>(),
+                    std::optional<nb::object>, const OwnBlocks*>(),
            nb::arg("job"), nb::arg("local"), nb::arg("mpi").none(), nb::arg("train").none(),
-           nb::arg("eval").none(), nb::arg("loss").none())
+           nb::arg("eval").none(), nb::arg("loss").none(), nb::arg("blocks").none())
       .def("close", &PythonSession::close)
       .def("steps_done", [](const PythonSession& self) { return self.open().steps_done(); })
       .def("is_training", [](const PythonSession& self) { return self.open().is_training(); })

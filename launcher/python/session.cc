@@ -37,12 +37,18 @@ Session::Options checked(Session::Options options) {
   TRIREME_CHECK(!options.job.data || config.data.kind == DataKind::kSynthetic,
                 "data.kind = \"{}\": samples of Python replace those of data.kind = \"synthetic\"; set it",
                 to_word(config.data.kind));
+  OwnBlocks& own = options.job.blocks;
+  if (!own && !options.loss) return options;
+  const ParallelSection& parallel = config.parallel;
+  const auto refuse = [](bool refused, const char* reason) {
+    if (refused)
+      throw Error(ErrorCode::kUnsupported, "blocks or a loss of a program cannot be used with {}", reason);
+  };
+  refuse(config.model.has_adapters(), "adapters (train.lora)");
+  refuse(parallel.is_searched() || parallel.pipeline_cut.kind == PipelineCut::Kind::kMeasured,
+         "a layout or pipeline cut that is chosen by measurements of the job's model");
+  refuse(options.loss && parallel.layout.tensor > 1, "parallel.tensor above 1, if the loss is in Python");
   if (!options.loss) return options;
-  if (config.parallel.layout.tensor > 1 || config.model.has_adapters()) {
-    throw Error(ErrorCode::kUnsupported,
-                "a loss in Python needs parallel.tensor = 1 and a model without adapters (lora.rank = 0)");
-  }
-  OwnBlocks& own = options.job.config.model.own_blocks;
   own = [inner = own, loss = options.loss](BlockList blocks) {
     if (inner) blocks = inner(std::move(blocks));
     blocks.back() = with_own_loss(std::move(blocks.back()), loss);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "launcher/families/model_family.h"
 #include "launcher/host/agreement.h"
 #include "launcher/host/device.h"
 #include "launcher/host/machine.h"
@@ -24,6 +25,11 @@ void SessionRank::settle(const std::filesystem::path& out) {
   place.out = out;
   options_ = settle_run(job_.config, place);
   options_->data = job_.data;
+  if (!job_.blocks) return;
+  run_stage(comm(), [&] {
+    BlockList blocks = job_.blocks(family_of(config().model).build(config().model));
+    options_->blocks = std::make_shared<const BlockList>(std::move(blocks));
+  });
 }
 
 void SessionRank::make_engine() {

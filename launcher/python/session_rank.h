@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/python/block_library.h"
 #include "launcher/train/settled_run.h"
 #include "launcher/train/stop_request.h"
 
@@ -17,6 +18,7 @@ class SessionRank {
   struct Job {
     JobConfig config;             // resolved
     std::optional<JobData> data;  // in place of the samples of data.kind = "synthetic"
+    OwnBlocks blocks = {};        // empty: the model's
   };
   SessionRank(const Job& job, RunPlace place) : job_(job), place_(std::move(place)) {}  // `job` outlives this
 

@@ -13,9 +13,10 @@ Every function checks its arguments and raises trireme.Error with its subject as
 """
 
 from . import _core
+from ._blocks import Blocks, load_blocks
 from ._data import Dataset
 from ._errors import Error
-from ._job import Blocks, Job, load_blocks
+from ._job import Job
 from ._plan import Plan, plan
 from ._runs import Run, runs
 from ._session import Session, Shard

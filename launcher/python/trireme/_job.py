@@ -12,28 +12,6 @@ from . import _core
 from ._errors import Error
 
 
-class Blocks:
-    """Blocks in C++ of a shared library, from load_blocks(): pass them to Job.from_toml()."""
-
-    def __init__(self, core: _core.Blocks, path: str) -> None:
-        self._core = core
-        self.path = path
-
-    def __repr__(self) -> str:
-        return f"<trireme.Blocks of {self.path}>"
-
-
-def load_blocks(path: str | pathlib.Path, **options: object) -> Blocks:
-    """Loads blocks written in C++ from a shared library, in place of those of a job's model.
-
-    The library calls TRIREME_BLOCKS (runtime/block_library.h), and is built from the same sources as this package.
-    `options` are passed to its function as texts. The library stays loaded until the process ends. Raises Error with
-    the file if it cannot be loaded, has no blocks, or was built from other sources.
-    """
-    texts = {name: str(value) for name, value in options.items()}
-    return Blocks(_core.Blocks.load(str(path), texts), str(path))
-
-
 def _toml_value(value: object) -> str:
     """A value of an override, as TOML."""
     if isinstance(value, bool):
@@ -60,7 +38,7 @@ class Job:
 
     @classmethod
     def from_toml(cls, path_or_text: str | pathlib.Path, overrides: Mapping[str, object] | None = None,
-                  blocks: Blocks | None = None, **keys: object) -> Job:
+                  **keys: object) -> Job:
         """Reads a job file, or the text of one, which has a newline or an equals sign.
 
         Keys are replaced by full name, or by section:
@@ -68,7 +46,6 @@ class Job:
             Job.from_toml("gpt.toml", {"train.steps": 100}, parallel={"zero": 2})
             Job.from_toml("gpt.toml", **{"train.steps": 100})
 
-        `blocks` replace those of the job's model, whose samples stay; to_toml() has no record of them.
         Raises Error (code "invalid_input") with file, line, column and key.
         """
         text = str(path_or_text)
@@ -86,7 +63,7 @@ class Job:
             else:
                 changes[name_of_key] = given
         texts = [f"{key}={_toml_value(value)}" for key, value in changes.items()]
-        return cls(_core.Job.read(text, source, texts, None if blocks is None else blocks._core), name)
+        return cls(_core.Job.read(text, source, texts), name)
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key by its full name, "train.steps". Raises KeyError for a key without effect here."""

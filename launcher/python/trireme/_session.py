@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core, _mpi
+from ._blocks import Blocks
 from ._data import Array, Dataset, SampleReader, as_array
 from ._errors import Error
 from ._job import Job
@@ -65,6 +66,9 @@ class Session:
     with respect to the logits, float32 of their shape. The engine divides both by the number of targets of
     the global batch. Called from the threads of all ranks, also again for the same batch.
 
+    `blocks`: your own in C++ (load_blocks()), in place of those of the job's model, whose samples stay. plan() still
+    describes the job's model, and checkpoints name it: only sessions with the same blocks can read them.
+
     `comm`: MPI.COMM_WORLD of mpi4py, in a program that mpirun starts; each process is a rank. All make the same calls
     with the same arguments, whole batches included, and get the same results. If a process dies or stalls, the calls
     of the others raise Error with the culprit, and all end when the interpreter exits. So they do after an uncaught
@@ -72,7 +76,8 @@ class Session:
     """
 
     def __init__(self, job: Job, *, local: int = 1, comm: Any = None, train: Dataset | None = None,
-                 eval: Dataset | None = None, loss: Loss | None = None) -> None:
+                 eval: Dataset | None = None, loss: Loss | None = None,
+                 blocks: Blocks | None = None) -> None:
         if comm is not None and local != 1:
             raise Error("local= is for ranks as threads, and comm= for ranks as processes: set one of them",
                         field="local")
@@ -87,7 +92,7 @@ class Session:
         self._loss = loss
         mpi = None if comm is None else _mpi.ranks_of(comm)
         self._core = _core.Session(job._core, local, mpi, tuples[0], tuples[1],
-                                   None if loss is None else self._call_loss)
+                                   None if loss is None else self._call_loss, None if blocks is None else blocks._core)
         self._process = os.getpid()
         _open.add(self)
 
