@@ -1,8 +1,12 @@
 // The module trireme._core: what the package `trireme` is made of. Its classes are private; the package
 // documents the public ones.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <exception>
@@ -11,13 +15,16 @@
 #include <vector>
 
 #include "launcher/commands/cli.h"
+#include "launcher/data/token_data.h"
 #include "launcher/host/build_info.h"
 #include "launcher/host/env.h"
 #include "launcher/host/error_report.h"
 #include "launcher/job/build.h"
 #include "launcher/keys/job_file.h"
+#include "launcher/python/block_library.h"
 #include "launcher/python/job_plan.h"
 #include "launcher/python/python_session.h"
+#include "runtime/data/tokenizer.h"
 
 namespace nb = nanobind;
 
@@ -39,6 +46,32 @@ JobConfig read_job(const std::string& text, const std::string& source,
   return resolve(parse_config(text, source, overrides));
 }
 
+/// `name` as in load_tokenizer(); null: the tokenizer of the job's prepared data.
+std::unique_ptr<Tokenizer> job_tokenizer(const JobConfig& config, const std::optional<std::string>& name) {
+  if (name) return load_tokenizer(*name);
+  const auto data = has_token_files(config.data.kind) ? find_prepared_data(config.data.train) : std::nullopt;
+  TRIREME_CHECK(data,
+                "a text needs a tokenizer, and data.train = \"{}\" has none: pass tokenizer=\"bytes\", or "
+                "the path of one",
+                config.data.train);
+  return load_saved_tokenizer(data->info.tokenizer, data->folder);
+}
+
+void bind_tokenizer(nb::module_& module) {
+  nb::class_<Tokenizer>(module, "Tokenizer")
+      .def_static("load", &job_tokenizer, nb::arg("job"), nb::arg("name").none())
+      .def_prop_ro("vocab_size", &Tokenizer::vocab_size)
+      .def("encode", &Tokenizer::encode, nb::arg("text"))
+      .def(
+          "decode",
+          [](const Tokenizer& self, const std::vector<std::int32_t>& tokens) {
+            const std::string text = self.decode(tokens);
+            return nb::bytes(text.data(), text.size());
+          },
+          nb::arg("tokens"))
+      .def("document_separator", &Tokenizer::document_separator);
+}
+
 nb::tuple shape_tuple(const Shape& shape) {
   nb::list dims;
   for (int i = 0; i < shape.rank(); ++i) dims.append(shape.dim(i));
@@ -46,6 +79,8 @@ nb::tuple shape_tuple(const Shape& shape) {
 }
 
 void bind_job(nb::module_& module) {
+  nb::class_<OwnBlocks>(module, "Blocks")
+      .def_static("load", &load_blocks, nb::arg("path"), nb::arg("options"));
   nb::class_<JobConfig>(module, "Job")
       .def_static("read", &read_job, nb::arg("text"), nb::arg("source"), nb::arg("overrides"))
       .def("to_toml", [](const JobConfig& config) { return to_toml(config); })
@@ -79,5 +114,6 @@ NB_MODULE(_core, module) {
   trireme::set_up_log(trireme::LaunchEnvironment{});
   module.attr("version") = trireme::build_info::kVersion;
   trireme::bind_job(module);
+  trireme::bind_tokenizer(module);
   trireme::bind_session(module);
 }

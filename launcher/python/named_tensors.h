@@ -10,17 +10,17 @@
 
 namespace trireme {
 
-/// A tensor in memory of the caller, fp32.
+/// Elements of a flat tensor in memory of the caller, fp32.
 struct NamedFloats {
-  SafetensorsEntry entry;
-  float* values = nullptr;
-
-  std::span<float> all() const;
+  SafetensorsEntry entry;  // of the whole tensor
+  std::uint64_t first = 0;
+  std::span<float> values;
 };
 
 class NamedTensors final : public TensorSource {
  public:
-  /// `tensors` outlive this.
+  /// `tensors` outlive this, and may be pieces. Throws Error(kInvalidInput) for pieces that do not fit a
+  /// shape.
   explicit NamedTensors(const std::vector<NamedFloats>& tensors);
 
   std::string place() const override { return "the state"; }
@@ -28,7 +28,7 @@ class NamedTensors final : public TensorSource {
   void copy_floats(const std::string& name, std::uint64_t first, std::span<float> out) const override;
 
  private:
-  std::map<std::string, const NamedFloats*> tensors_;
+  std::map<std::string, std::vector<const NamedFloats*>> pieces_;
 };
 
 }  // namespace trireme

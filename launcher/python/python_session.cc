@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <type_traits>
@@ -20,18 +21,20 @@ using DataTuple = std::optional<nb::tuple>;
 
 /// A writable state array, fp32.
 using StateArray = nb::ndarray<float, nb::c_contig, nb::device::cpu>;
+/// Name, shape of the whole tensor, first element, values.
+using StatePiece = std::tuple<std::string, std::vector<std::int64_t>, std::uint64_t, StateArray>;
 
 // The interpreter's lock is free whenever ranks work: their threads may need it.
 class PythonSession {
  public:
   PythonSession(const JobConfig& config, int local, std::shared_ptr<MpiRanks> mpi, const DataTuple& train,
-                const DataTuple& eval, std::optional<nb::object> loss) {
-    Session::Options options{.job = {.config = config, .data = std::nullopt, .loss = {}},
-                             .num_ranks = local,
-                             .mpi = std::move(mpi),
+                const DataTuple& eval, std::optional<nb::object> loss, const OwnBlocks* blocks) {
+    Session::Options options{.job = {.config = config, .data = std::nullopt},
+                             .place = {.num_ranks = local, .mpi = std::move(mpi)},
                              .poll = [this] { look_for_signals(); }};
     if (train) options.job.data = data_of(config, *train, eval);
-    if (loss) options.job.loss = python_loss(std::move(*loss));
+    if (blocks != nullptr) options.job.blocks = *blocks;
+    if (loss) options.loss = python_loss(std::move(*loss));
     call([&] { session_ = std::make_unique<Session>(std::move(options)); });
   }
   PythonSession(const PythonSession&) = delete;
@@ -118,13 +121,21 @@ class PythonSession {
     return list;
   }
 
-  void read_state(const std::vector<std::string>& names, const std::vector<StateArray>& arrays) {
-    const std::vector<NamedFloats> tensors = named(names, arrays);
+  void read_state(const std::vector<StatePiece>& pieces) {
+    const std::vector<NamedFloats> tensors = named(pieces);
     call([&] { open().read_state(tensors); });
   }
-  void load_state(const std::vector<std::string>& names, const std::vector<StateArray>& arrays) {
-    const std::vector<NamedFloats> tensors = named(names, arrays);
+  void load_state(const std::vector<StatePiece>& pieces) {
+    const std::vector<NamedFloats> tensors = named(pieces);
     call([&] { open().load_state(tensors); });
+  }
+  nb::list read_shards() {
+    nb::list list;
+    for (const Session::Shard& shard : call([&] { return open().read_shards(); })) {
+      list.append(nb::make_tuple(shard.rank, shard.name, shard.first,
+                                 new_array(shard.values.data(), {std::ssize(shard.values)})));
+    }
+    return list;
   }
   std::string state_hash() {
     return call([&] { return open().state_hash(); });
@@ -215,15 +226,12 @@ class PythonSession {
             .count = static_cast<std::int64_t>(inputs.shape(0))};
   }
 
-  static std::vector<NamedFloats> named(const std::vector<std::string>& names,
-                                        const std::vector<StateArray>& arrays) {
+  static std::vector<NamedFloats> named(const std::vector<StatePiece>& pieces) {
     std::vector<NamedFloats> tensors;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      NamedFloats tensor{.entry = {.name = names[i], .dtype = "F32", .shape = {}},
-                         .values = arrays[i].data()};
-      for (std::size_t d = 0; d < arrays[i].ndim(); ++d)
-        tensor.entry.shape.push_back(static_cast<std::int64_t>(arrays[i].shape(d)));
-      tensors.push_back(std::move(tensor));
+    for (const auto& [name, shape, first, values] : pieces) {
+      tensors.push_back({.entry = {.name = name, .dtype = "F32", .shape = shape},
+                         .first = first,
+                         .values = {values.data(), values.size()}});
     }
     return tensors;
   }
@@ -248,9 +256,9 @@ void bind_session(nb::module_& module) {
       .def("end_job", &MpiRanks::end_job, Free());
   nb::class_<PythonSession>(module, "Session")
       .def(nb::init<const JobConfig&, int, std::shared_ptr<MpiRanks>, const DataTuple&, const DataTuple&,
-                    std::optional<nb::object>>(),
+                    std::optional<nb::object>, const OwnBlocks*>(),
            nb::arg("job"), nb::arg("local"), nb::arg("mpi").none(), nb::arg("train").none(),
-           nb::arg("eval").none(), nb::arg("loss").none())
+           nb::arg("eval").none(), nb::arg("loss").none(), nb::arg("blocks").none())
       .def("close", &PythonSession::close)
       .def("steps_done", [](const PythonSession& self) { return self.open().steps_done(); })
       .def("is_training", [](const PythonSession& self) { return self.open().is_training(); })
@@ -267,8 +275,9 @@ void bind_session(nb::module_& module) {
       .def("generate", &PythonSession::generate, nb::arg("prompt"), nb::arg("tokens"), nb::arg("temperature"),
            nb::arg("top_k"), nb::arg("top_p"), nb::arg("seed"), nb::arg("vocab"))
       .def("state_entries", &PythonSession::state_entries)
-      .def("read_state", &PythonSession::read_state, nb::arg("names"), array("arrays"))
-      .def("load_state", &PythonSession::load_state, nb::arg("names"), array("arrays"))
+      .def("read_state", &PythonSession::read_state, array("pieces"))
+      .def("load_state", &PythonSession::load_state, array("pieces"))
+      .def("read_shards", &PythonSession::read_shards)
       .def("state_hash", &PythonSession::state_hash)
       .def("save", &PythonSession::save, nb::arg("out"))
       .def("resume", &PythonSession::resume, nb::arg("place"))

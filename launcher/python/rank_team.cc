@@ -1,6 +1,5 @@
 #include "launcher/python/rank_team.h"
 
-#include <chrono>
 #include <utility>
 
 #include "launcher/host/agreement.h"
@@ -12,10 +11,19 @@ namespace {
 
 constexpr std::chrono::milliseconds kPollInterval{50};
 
+template <class Holds>
+void spin_until(const Holds& holds, std::chrono::microseconds limit) {
+  if (limit.count() == 0) return;
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!holds() && std::chrono::steady_clock::now() < end) {
+  }
+}
+
 }  // namespace
 
-RankTeam::RankTeam(std::vector<std::shared_ptr<Communicator>> comms, FirstRank first)
-    : comms_(std::move(comms)), first_(first), num_seen_(comms_.size()) {
+RankTeam::RankTeam(std::vector<std::shared_ptr<Communicator>> comms, FirstRank first,
+                   std::chrono::microseconds spin)
+    : comms_(std::move(comms)), first_(first), spin_(spin), num_seen_(comms_.size()) {
   for (int rank = first_ == FirstRank::kOnCaller ? 1 : 0; rank < size(); ++rank) add_thread(rank);
 }
 
@@ -40,13 +48,13 @@ void RankTeam::run(const Work& work, const Poll& poll) {
     wait_until([&] { return command->left == 0; }, poll);
     return throw_failure();
   }
-  const auto command =
-      size() > 1 ? post(work, 1) : std::make_shared<Command>(Command{.work = work, .left = 1});
+  const auto command = post(work, 1);
   {
     const CallerComputes computes;
     execute(*command, 0);
   }
-  if (size() > 1) wait_until([&] { return command->left == 0; }, poll);
+  spin_until([&] { return command->num_done.load(std::memory_order_acquire) == size(); }, spin_);
+  wait_until([&] { return command->left == 0; }, poll);
   throw_failure();
 }
 
@@ -90,6 +98,7 @@ void RankTeam::serve(int rank) {
   std::uint64_t& seen = num_seen_[static_cast<std::size_t>(rank)];
   for (;;) {
     std::shared_ptr<Command> command;
+    spin_until([&] { return announced_.load(std::memory_order_acquire) != seen; }, spin_);
     {
       std::unique_lock lock(mutex_);
       posted_.wait(lock, [&] { return seen != num_posted_; });
@@ -122,6 +131,7 @@ void RankTeam::execute(Command& command, int rank) {
     --command.left;
   }
   changed_.notify_all();
+  command.num_done.fetch_add(1, std::memory_order_release);
 }
 
 std::shared_ptr<RankTeam::Command> RankTeam::post(Work work, int first) {
@@ -134,6 +144,7 @@ std::shared_ptr<RankTeam::Command> RankTeam::post(Work work, int first) {
     command_ = command;
     ++num_posted_;
   }
+  announced_.store(num_posted_, std::memory_order_release);
   posted_.notify_all();
   return command;
 }

@@ -12,11 +12,9 @@
 
 #include "launcher/families/model_family.h"
 #include "launcher/host/agreement.h"
-#include "launcher/host/machine.h"
 #include "launcher/job/build.h"
 #include "launcher/python/computing_thread.h"
 #include "launcher/train/evaluation.h"
-#include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
 #include "parallel/run/saved_tensors.h"
 #include "runtime/base/error.h"
@@ -28,47 +26,35 @@ namespace {
 Session::Options checked(Session::Options options) {
   const JobConfig& config = options.job.config;
   const LaunchEnvironment launch = read_launch_environment();
-  if (launch.num_ranks > 1 && !options.mpi) {
+  if (launch.num_ranks > 1 && !options.place.mpi) {
     throw Error(ErrorCode::kUnsupported,
                 "this process is rank {} of {} of {}, and the session has no communicator: pass "
                 "comm=MPI.COMM_WORLD of mpi4py, use `trireme train`, or start Python without a launcher",
                 launch.rank, launch.num_ranks, launch.launcher);
   }
-  TRIREME_CHECK(options.num_ranks >= 1, "local={}: a session has 1 rank or more", options.num_ranks);
+  TRIREME_CHECK(options.place.num_ranks >= 1, "local={}: a session has 1 rank or more",
+                options.place.num_ranks);
   TRIREME_CHECK(!options.job.data || config.data.kind == DataKind::kSynthetic,
                 "data.kind = \"{}\": samples of Python replace those of data.kind = \"synthetic\"; set it",
                 to_word(config.data.kind));
-  if (options.job.loss && (config.parallel.layout.tensor > 1 || config.model.has_adapters())) {
-    throw Error(ErrorCode::kUnsupported,
-                "a loss in Python needs parallel.tensor = 1 and a model without adapters (lora.rank = 0)");
-  }
+  OwnBlocks& own = options.job.blocks;
+  if (!own && !options.loss) return options;
+  const ParallelSection& parallel = config.parallel;
+  const auto refuse = [](bool refused, const char* reason) {
+    if (refused)
+      throw Error(ErrorCode::kUnsupported, "blocks or a loss of a program cannot be used with {}", reason);
+  };
+  refuse(config.model.has_adapters(), "adapters (train.lora)");
+  refuse(parallel.is_searched() || parallel.pipeline_cut.kind == PipelineCut::Kind::kMeasured,
+         "a layout or pipeline cut that is chosen by measurements of the job's model");
+  refuse(options.loss && parallel.layout.tensor > 1, "parallel.tensor above 1, if the loss is in Python");
+  if (!options.loss) return options;
+  own = [inner = own, loss = options.loss](BlockList blocks) {
+    if (inner) blocks = inner(std::move(blocks));
+    blocks.back() = with_own_loss(std::move(blocks.back()), loss);
+    return blocks;
+  };
   return options;
-}
-
-std::vector<std::shared_ptr<Communicator>> communicators(const Session::Options& options) {
-  if (options.mpi) return {options.mpi->join(options.job.config.parallel.timeout_s.seconds)};
-  const LocalWorld world(options.num_ranks);
-  std::vector<std::shared_ptr<Communicator>> comms;
-  for (int rank = 0; rank < options.num_ranks; ++rank) comms.push_back(world.communicator(rank));
-  return comms;
-}
-
-RunPlace place_of(const Session::Options& options, const std::shared_ptr<Communicator>& comm) {
-  RunPlace place{.out = "", .launch = {}, .comm = comm};
-  if (options.mpi) {
-    place.launch = options.mpi->launch();
-    place.watchdog = options.mpi->watchdog();
-    return place;
-  }
-  place.launch.rank = place.launch.local_rank = comm->rank();
-  place.launch.num_ranks = place.launch.num_local_ranks = comm->size();
-  return place;
-}
-
-/// Another process that dies blocks the rank's thread for ever.
-RankTeam::FirstRank first_rank(const Session::Options& options) {
-  const bool may_block = options.mpi && options.mpi->launch().num_ranks > 1;
-  return may_block ? RankTeam::FirstRank::kOnThread : RankTeam::FirstRank::kOnCaller;
 }
 
 }  // namespace
@@ -78,11 +64,12 @@ Session::Session(Options options)
       sample_(given_samples(sample_spec(config()))),
       lr_(lr_schedule(config())),
       process_(::getpid()),
-      team_(communicators(options_), first_rank(options_)) {
+      team_(options_.place.communicators(config().parallel.timeout_s.seconds), options_.place.first_rank(),
+            options_.place.spin_time(config().parallel.threads)) {
   for (int number = 0; number < team_.size(); ++number)
-    ranks_.emplace_back(options_.job, place_of(options_, team_.comm(number)));
-  if (options_.mpi)
-    listener_ = options_.mpi->listen([this](const Error& verdict) { team_.give_up(verdict); });
+    ranks_.emplace_back(options_.job, options_.place.of(team_.comm(number)));
+  if (options_.place.mpi)
+    listener_ = options_.place.mpi->listen([this](const Error& verdict) { team_.give_up(verdict); });
 }
 
 Session::~Session() {
@@ -92,7 +79,7 @@ Session::~Session() {
   } catch (const std::exception&) {
     // Reported by the call that closed the session, if there was one.
   }
-  if (options_.mpi) options_.mpi->unlisten(listener_);
+  if (options_.place.mpi) options_.place.mpi->unlisten(listener_);
   try {
     // Engines belong to their threads: ranks of a pipeline leave together.
     team_.run([this](int number) { ranks_[static_cast<std::size_t>(number)].drop_engine(); });
@@ -102,9 +89,9 @@ Session::~Session() {
 
 bool Session::can_end() {
   if (::getpid() != process_) return false;
-  if (!options_.mpi) return true;
-  if (const auto failure = team_.broken()) options_.mpi->fail(*failure);
-  return !options_.mpi->has_failed();
+  if (!options_.place.mpi) return true;
+  if (const auto failure = team_.broken()) options_.place.mpi->fail(*failure);
+  return !options_.place.mpi->has_failed();
 }
 
 void Session::check_process() const {
@@ -238,7 +225,7 @@ void Session::logits(const Samples& samples, GatheredLogits& all) {
                     const auto [first, count] = batch.samples_of(coord[Axis::kData], local++);
                     all.add(samples.count, first, count, logits.shape(), mine.context().to_host(logits));
                   });
-    if (options_.mpi) all.combine(*team_.comm(number));
+    if (options_.place.mpi) all.combine(*team_.comm(number));
   });
 }
 
@@ -272,8 +259,8 @@ void Session::read_state(const std::vector<NamedFloats>& tensors) {
   prepare("state_dict()", During::kTraining);
   std::map<std::string, float*> values;
   for (const NamedFloats& tensor : tensors) {
-    values.emplace(tensor.entry.name, tensor.values);
-    std::ranges::fill(tensor.all(), kMissing);
+    values.emplace(tensor.entry.name, tensor.values.data());
+    std::ranges::fill(tensor.values, kMissing);
   }
   std::mutex mutex;  // ranks that hold the same values write the same memory
   on_ranks([&](int number) {
@@ -283,10 +270,26 @@ void Session::read_state(const std::vector<NamedFloats>& tensors) {
                   std::memcpy(values.at(name) + first, piece.data(), piece.size_bytes());
                 });
   });
-  if (!options_.mpi) return;
+  if (!options_.place.mpi) return;
   on_ranks([&](int) {
-    for (const NamedFloats& tensor : tensors) combine(*team_.comm(0), tensor.all());
+    for (const NamedFloats& tensor : tensors) combine(*team_.comm(0), tensor.values);
   });
+}
+
+std::vector<Session::Shard> Session::read_shards() {
+  prepare("sharded_state_dict()", During::kTraining);
+  std::vector<Shard> shards;
+  std::mutex mutex;
+  on_ranks([&](int number) {
+    const int rank = team_.comm(number)->rank();
+    visit_model(engine(number),
+                [&](const std::string& name, std::uint64_t first, std::span<const float> piece) {
+                  const std::lock_guard lock(mutex);
+                  shards.push_back({rank, name, first, {piece.begin(), piece.end()}});
+                });
+  });
+  std::ranges::stable_sort(shards, {}, &Shard::rank);
+  return shards;
 }
 
 void Session::load_state(const std::vector<NamedFloats>& tensors) {
@@ -342,14 +345,14 @@ void Session::train(int number, const Training& training) {
   TrainingHooks hooks{.on_metrics = {}, .after_step = {}, .is_quiet = !training.prints};
   hooks.on_metrics = [this](const std::string& line) {
     const std::lock_guard lock(records_mutex_);
-    (options_.mpi ? new_records_ : records_).push_back(line);
+    (options_.place.mpi ? new_records_ : records_).push_back(line);
   };
   hooks.after_step = [this, number] {
-    if (options_.mpi) share_records();
+    if (options_.place.mpi) share_records();
     team_.pause(number);
   };
   ranks_[static_cast<std::size_t>(number)].train(training.out, std::move(hooks), *stop_);
-  if (options_.mpi) share_records();
+  if (options_.place.mpi) share_records();
 }
 
 // Rank 0 of a job writes the metrics, and every process yields them.

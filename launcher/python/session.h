@@ -23,11 +23,11 @@
 #include "launcher/commands/sampler.h"
 #include "launcher/observe/metrics.h"
 #include "launcher/python/gathered_values.h"
-#include "launcher/python/mpi_ranks.h"
 #include "launcher/python/named_tensors.h"
+#include "launcher/python/own_loss.h"
 #include "launcher/python/partial_step.h"
-#include "launcher/python/rank_team.h"
 #include "launcher/python/samples.h"
+#include "launcher/python/session_place.h"
 #include "launcher/python/session_rank.h"
 
 namespace trireme {
@@ -36,8 +36,8 @@ class Session {
  public:
   struct Options {
     SessionRank::Job job;
-    int num_ranks = 1;                        // threads of this process
-    std::shared_ptr<MpiRanks> mpi = nullptr;  // in place of num_ranks
+    LossFunction loss = {};  // in place of the model's; empty: the model's
+    SessionPlace place;
     RankTeam::Poll poll;  // called by a waiting caller about twenty times a second; may be empty
   };
   /// Starts the ranks' threads. Collective under MPI. Throws Error(kUnsupported) in a process of mpirun
@@ -81,7 +81,17 @@ class Session {
   std::vector<SafetensorsEntry> state_entries();
   /// Writes the values of all of state_entries(), whose memory the caller provides in the same order.
   void read_state(const std::vector<NamedFloats>& tensors);
-  /// Not during a training. Throws Error(kInvalidInput) for other names or shapes, before anything changes.
+  /// Elements of a tensor that one rank holds.
+  struct Shard {
+    int rank = 0;
+    std::string name;
+    std::uint64_t first = 0;
+    std::vector<float> values;
+  };
+  /// Of the ranks of this process. Ranks that hold the same values return them, too.
+  std::vector<Shard> read_shards();
+  /// Sets the state from tensors or from shards that have what each rank holds. Not during a training. Throws
+  /// Error(kInvalidInput) for other names or shapes, before anything changes.
   void load_state(const std::vector<NamedFloats>& tensors);
   std::string state_hash();
   /// Writes a checkpoint into `out`/checkpoints and returns its folder. Not during a training.

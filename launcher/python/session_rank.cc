@@ -25,10 +25,11 @@ void SessionRank::settle(const std::filesystem::path& out) {
   place.out = out;
   options_ = settle_run(job_.config, place);
   options_->data = job_.data;
-  if (!job_.loss) return;
-  BlockList blocks = family_of(config().model).build(config().model);
-  blocks.back() = with_own_loss(std::move(blocks.back()), job_.loss);
-  options_->blocks = std::make_shared<const BlockList>(std::move(blocks));
+  if (!job_.blocks) return;
+  run_stage(comm(), [&] {
+    BlockList blocks = job_.blocks(family_of(config().model).build(config().model));
+    options_->blocks = std::make_shared<const BlockList>(std::move(blocks));
+  });
 }
 
 void SessionRank::make_engine() {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/python/own_loss.h"
+#include "launcher/python/block_library.h"
 #include "launcher/train/settled_run.h"
 #include "launcher/train/stop_request.h"
 
@@ -18,7 +18,7 @@ class SessionRank {
   struct Job {
     JobConfig config;             // resolved
     std::optional<JobData> data;  // in place of the samples of data.kind = "synthetic"
-    LossFunction loss;            // in place of the model's; empty: the model's
+    OwnBlocks blocks = {};        // empty: the model's
   };
   SessionRank(const Job& job, RunPlace place) : job_(job), place_(std::move(place)) {}  // `job` outlives this
 

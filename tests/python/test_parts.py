@@ -85,9 +85,25 @@ def test_generated_tokens_are_those_of_the_program(tmp_path: pathlib.Path) -> No
             done = subprocess.run(["trireme", "sample", str(folder), "--tokenizer", "bytes", "--prompt", prompt,
                                    "--tokens", "40", *flags], capture_output=True, check=True)
             assert done.stdout[:-1] == prompt.encode() + bytes(tokens.astype(np.uint8))
+            text = session.generate(prompt, 40, tokenizer="bytes", **options)  # type: ignore[arg-type]
+            assert text == bytes(tokens.astype(np.uint8)).decode("utf-8", "replace")
+        assert session.generate("", 5, tokenizer="bytes", temperature=0.0) == \
+            bytes(session.generate(list(b"\n\n"), 5, temperature=0.0).astype(np.uint8)).decode("utf-8", "replace")
+        with pytest.raises(trireme.Error, match='pass tokenizer="bytes"'):
+            session.generate(prompt, 1)
         with pytest.raises(trireme.Error, match="token 256"):
             session.generate([256], 1)
         with pytest.raises(trireme.Error, match="at least one token"):
             session.generate(np.zeros(0, np.int32), 1)
         with pytest.raises(trireme.Error, match="a row of tokens"):
             session.generate(np.zeros((2, 2), np.int32), 1)
+
+
+def test_texts_have_the_tokenizer_of_the_data(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "text.txt").write_text("In the beginning there was a text, and it was short.\n" * 200)
+    subprocess.run(["trireme", "data", "text", str(tmp_path / "text.txt"), "--out", str(tmp_path / "data")], check=True,
+                   capture_output=True)
+    keys = {"model.vocab": 256, "data.kind": "tokens", "data.train": str(tmp_path / "data")}
+    with trireme.Session(trireme.Job.from_toml(JOB, keys)) as session:
+        new = session.generate(list(b"In the"), 20, seed=3)
+        assert session.generate("In the", 20, seed=3) == bytes(new.astype(np.uint8)).decode("utf-8", "replace")

@@ -65,6 +65,38 @@ def test_state_goes_out_and_back(job: trireme.Job) -> None:
                 np.testing.assert_array_equal(array, state[name])
 
 
+@pytest.mark.parametrize("local,layout", [(1, {}), (2, {}), (2, {"zero": 3}), (2, {"pipeline": 2})])
+def test_shards(local: int, layout: dict[str, int]) -> None:
+    job = trireme.Job.from_toml(JOB, parallel=layout)
+    with trireme.Session(job, local=local) as session:
+        session.step(*batch(1))
+        state, shards, before = session.state_dict(), session.sharded_state_dict(), session.state_hash()
+        assert list(shards) == list(state)
+        for name, pieces in shards.items():
+            whole, holders = np.full(state[name].size, np.nan, np.float32), np.zeros(state[name].size, np.int64)
+            for rank, shape, first, values in pieces:
+                assert shape == state[name].shape and 0 <= rank < local
+                whole[first:first + values.size] = values
+                holders[first:first + values.size] += 1
+            np.testing.assert_array_equal(whole.reshape(state[name].shape), state[name])
+            assert holders.min() == holders.max() == (local if not layout else 1)
+    with trireme.Session(job, local=local) as other:
+        initial = other.state_hash()
+        first = next(name for name, pieces in shards.items() if pieces)
+        with pytest.raises(trireme.Error, match=f"lacks element 0 of '{first}'.*same layout"):
+            other.load_state_dict({**shards, first: []})
+        piece = shards[first][0]
+        with pytest.raises(trireme.Error, match="ends at element"):
+            other.load_state_dict({**shards, first: [piece._replace(first=piece.first + state[first].size)]})
+        assert other.state_hash() == initial
+        other.load_state_dict(shards)
+        for name, array in other.state_dict().items():
+            np.testing.assert_array_equal(array, state[name])
+        if layout.get("zero") != 3:
+            other.load_state_dict(state)
+    assert before != initial
+
+
 def test_wrong_states_change_nothing(job: trireme.Job) -> None:
     with trireme.Session(job) as session:
         state, before = session.state_dict(), session.state_hash()

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# wheel_test.sh SOURCE WORK WERROR: builds the wheel of SOURCE in WORK, installs it into build/python, and runs pytest.
+# wheel_test.sh SOURCE WORK WERROR BLOCKS: builds the wheel of SOURCE in WORK, installs it into build/python, and runs
+# pytest. BLOCKS: the library of examples/python/own_blocks.cc.
 # Exit codes: 0 passed, 1 failed, 77 skipped: third_party/install.sh --python was not run.
 set -euo pipefail
 source=$1 work=$2 werror=$3
+export TRIREME_OWN_BLOCKS=$4
 python=$source/build/python/bin/python
 if ! cmp -s "$source/third_party/python_packages.txt" "$source/build/python/packages.txt"; then
   # GoogleTest's report format, so that the summary counts and lists it.

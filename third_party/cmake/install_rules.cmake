@@ -23,6 +23,8 @@ endif()
 # is made of.
 install(DIRECTORY runtime parallel models DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme
   FILES_MATCHING PATTERN "*.h" PATTERN "mpi_*.h" EXCLUDE PATTERN "nccl_*.h" EXCLUDE)
+install(FILES ${PROJECT_BINARY_DIR}/generated/runtime/block_interface.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/trireme/runtime)
 file(GLOB trireme_operator_headers CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/kernels/activation.h ${PROJECT_SOURCE_DIR}/kernels/backend*.h
   ${PROJECT_SOURCE_DIR}/kernels/op_table.h)

@@ -13,13 +13,14 @@ Every function checks its arguments and raises trireme.Error with its subject as
 """
 
 from . import _core
+from ._blocks import Blocks, load_blocks
 from ._data import Dataset
 from ._errors import Error
 from ._job import Job
 from ._plan import Plan, plan
 from ._runs import Run, runs
-from ._session import Session
+from ._session import Session, Shard
 
 __version__: str = _core.version
 
-__all__ = ["Dataset", "Error", "Job", "Plan", "Run", "Session", "plan", "runs"]
+__all__ = ["Blocks", "Dataset", "Error", "Job", "Plan", "Run", "Session", "Shard", "load_blocks", "plan", "runs"]

@@ -9,12 +9,13 @@ import pathlib
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core, _mpi
+from ._blocks import Blocks
 from ._data import Array, Dataset, SampleReader, as_array
 from ._errors import Error
 from ._job import Job
@@ -22,6 +23,18 @@ from ._job import Job
 FloatArray = npt.NDArray[np.float32]
 #: logits [B, ..., C] and targets [B, ...] of a micro-batch -> (sum of the loss, gradient of the logits).
 Loss = Callable[[FloatArray, Array], tuple[float, Any]]
+
+
+class Shard(NamedTuple):
+    """Elements of a tensor that a rank holds."""
+
+    rank: int
+    #: Shape of the whole tensor.
+    shape: tuple[int, ...]
+    #: `values` are elements [first, first + len(values)) of the flat tensor.
+    first: int
+    values: FloatArray
+
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -53,6 +66,9 @@ class Session:
     with respect to the logits, float32 of their shape. The engine divides both by the number of targets of
     the global batch. Called from the threads of all ranks, also again for the same batch.
 
+    `blocks`: your own in C++ (load_blocks()), in place of those of the job's model, whose samples stay. plan() still
+    describes the job's model, and checkpoints name it: only sessions with the same blocks can read them.
+
     `comm`: MPI.COMM_WORLD of mpi4py, in a program that mpirun starts; each process is a rank. All make the same calls
     with the same arguments, whole batches included, and get the same results. If a process dies or stalls, the calls
     of the others raise Error with the culprit, and all end when the interpreter exits. So they do after an uncaught
@@ -60,7 +76,8 @@ class Session:
     """
 
     def __init__(self, job: Job, *, local: int = 1, comm: Any = None, train: Dataset | None = None,
-                 eval: Dataset | None = None, loss: Loss | None = None) -> None:
+                 eval: Dataset | None = None, loss: Loss | None = None,
+                 blocks: Blocks | None = None) -> None:
         if comm is not None and local != 1:
             raise Error("local= is for ranks as threads, and comm= for ranks as processes: set one of them",
                         field="local")
@@ -75,7 +92,7 @@ class Session:
         self._loss = loss
         mpi = None if comm is None else _mpi.ranks_of(comm)
         self._core = _core.Session(job._core, local, mpi, tuples[0], tuples[1],
-                                   None if loss is None else self._call_loss)
+                                   None if loss is None else self._call_loss, None if blocks is None else blocks._core)
         self._process = os.getpid()
         _open.add(self)
 
@@ -216,14 +233,30 @@ class Session:
         result: FloatArray = self._call(self._core.logits, as_array(inputs, self._specs[0][1], "inputs"))
         return result
 
+    @overload
+    def generate(self, prompt: str, tokens: int = 100, *, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0,
+                 seed: int = 0, vocab: int = 0, tokenizer: str | pathlib.Path | None = None) -> str: ...
+    @overload
     def generate(self, prompt: Any, tokens: int = 100, *, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0,
-                 seed: int = 0, vocab: int = 0) -> npt.NDArray[np.int32]:
-        """Continues `prompt`, at least one token, and returns the new tokens, as `trireme sample` with this seed.
+                 seed: int = 0, vocab: int = 0) -> npt.NDArray[np.int32]: ...
+    def generate(self, prompt: Any, tokens: int = 100, *, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0,
+                 seed: int = 0, vocab: int = 0, tokenizer: str | pathlib.Path | None = None) -> Any:
+        """Continues `prompt`, a text or at least one token, as `trireme sample` with this seed.
 
-        `temperature`: 0 always takes the most likely token. `top_k`: choose among the k most likely; 0: all. `top_p`:
-        among these, the fewest with this total probability. `vocab`: choose among the first tokens, if the model's
-        vocabulary is padded; 0: all. Needs parallel.pipeline = 1 and parallel.tensor = 1.
+        Returns the new text for a text, and else the new tokens, int32. `tokens`: their number. `temperature`: 0 always
+        takes the most likely token. `top_k`: choose among the k most likely; 0: all. `top_p`: among these, the fewest
+        with this total probability. `vocab`: choose among the first tokens, if the model's vocabulary is padded; 0: all,
+        for a text those of its tokenizer. `tokenizer`, for a text: "bytes" or a path, as `trireme data text` takes it;
+        default, that of data.train. Needs parallel.pipeline = 1 and parallel.tensor = 1.
         """
+        if isinstance(prompt, str):
+            text = self._call(_core.Tokenizer.load, self.job._core, None if tokenizer is None else str(tokenizer))
+            begin = text.encode(prompt) if prompt else []
+            new = self.generate(begin or text.document_separator(), tokens, temperature=temperature, top_k=top_k,
+                                top_p=top_p, seed=seed, vocab=vocab or text.vocab_size)
+            # With the prompt: the first token may decode differently without it.
+            whole: bytes = self._call(text.decode, begin + new.tolist())
+            return whole[len(text.decode(begin)):].decode("utf-8", "replace")
         given = as_array(prompt, "int32", "the prompt")
         if given.ndim != 1:
             raise Error(f"the prompt has the shape {given.shape}, and must be a row of tokens", field="prompt")
@@ -234,16 +267,35 @@ class Session:
         """Parameters and running statistics by the names of model.safetensors, float32, gathered over ranks."""
         entries = self._call(self._core.state_entries)
         state = {name: np.empty(shape, np.float32) for name, shape in entries}
-        self._call(self._core.read_state, list(state), list(state.values()))
+        self._call(self._core.read_state, [(name, array.shape, 0, array) for name, array in state.items()])
+        return state
+
+    def sharded_state_dict(self) -> dict[str, list[Shard]]:
+        """What each rank of this process holds of state_dict(), without messages: one rank under mpirun, else all.
+
+        Ranks that hold the same elements have a shard each.
+        """
+        shapes = dict(self._call(self._core.state_entries))
+        state: dict[str, list[Shard]] = {name: [] for name in shapes}
+        for rank, name, first, values in self._call(self._core.read_shards):
+            state[name].append(Shard(rank, shapes[name], first, values))
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Sets what state_dict() returns. Raises Error for other names or shapes, before anything changes."""
-        arrays = []
+        """Sets what state_dict() returns, or sharded_state_dict() of a session with the same layout.
+
+        Raises Error for other names or shapes, before anything changes.
+        """
+        shapes = dict(self._call(self._core.state_entries))
+        pieces = []
         for name, value in state.items():
-            array = as_array(value, "float32", name)
-            arrays.append(array if array.flags.writeable else array.copy())
-        self._call(self._core.load_state, list(state), arrays)
+            if not isinstance(value, list):
+                array = as_array(value, "float32", name)
+                value = [Shard(0, array.shape, 0, array)]
+            for shard in value or [Shard(0, shapes.get(name, ()), 0, np.empty(0, np.float32))]:
+                array = as_array(shard.values, "float32", name)
+                pieces.append((name, shard.shape, shard.first, array if array.flags.writeable else array.copy()))
+        self._call(self._core.load_state, pieces)
 
     def state_hash(self) -> str:
         """Hash of parameters and optimizer state in global order: 16 hexadecimal digits, as in summary.json."""
