@@ -80,10 +80,6 @@ TEST(LoraKeys, WhatCannotBeIsRefused) {
   // Without targets the other keys have no effect, not even with their defaults.
   EXPECT_THAT(refused("[train.lora]\nrank = 8\n"),
               HasSubstr("train.lora.rank is for jobs with train.lora.targets and has no effect"));
-  EXPECT_THAT(refused(all, {"model.tensor_chunks=2"}),
-              HasSubstr("train.lora does not go with model.tensor_chunks = 2"));
-  EXPECT_THAT(refused(all, {"parallel.tensor=2"}),
-              HasSubstr("train.lora does not go with parallel.tensor = 2"));
   EXPECT_THAT(refused("[train]\nlora = 8\n"), HasSubstr("train.lora is a section"));
   EXPECT_THAT(refused("[train.lora]\nranks = 8\n"), HasSubstr("unknown key train.lora.ranks; did you mean"));
   const auto resnet = [] {
