@@ -10,6 +10,7 @@
 #include "models/bert.h"
 #include "parallel/comm/local.h"
 #include "parallel/run/checkpoint_state.h"
+#include "tests/support/adapted_model.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/tensor_layout.h"
@@ -17,31 +18,15 @@
 namespace trireme {
 namespace {
 
-using testing::ChunkedJob, testing::RunOutcome, testing::sampled;
+using testing::adapter_rules, testing::ChunkedJob, testing::RunOutcome, testing::sampled;
 using Layout = testing::TensorLayout;
 using Build = testing::BuildModel;
 using enum PrecisionMode;
 
 constexpr ChunkedJob kJob{.global_batch = 12, .micro_batch = 3, .steps = 3, .seq_len = 8};
 
-ParameterRules adapter_rules(bool quantizes = false) {
-  return {.trained = {"*.lora_?.weight"}, .quantizes = quantizes};
-}
-
-/// Adapters of rank 3 for the layers with `part` in their names.
 Build adapted(const Build& build, const std::string& part = "") {
-  return [build, part](bool tied) {
-    BlockList blocks = build(tied);
-    for (const auto& block : blocks) {
-      const std::vector<ParameterSpec> specs = block->parameters();
-      for (int i = 0; i < static_cast<int>(specs.size()); ++i) {
-        const ParameterSpec& spec = specs[static_cast<std::size_t>(i)];
-        const bool has_part = spec.name.find(part) != std::string::npos;
-        if (spec.allows_fp8 && spec.slice.chunk <= 0 && has_part) block->add_adapter({i}, 3, 0.75f);
-      }
-    }
-    return blocks;
-  };
+  return [build, part](bool tied) { return testing::adapted(build(tied), part); };
 }
 
 const Layout kLayouts[] = {
