@@ -159,7 +159,7 @@ TEST(AdapterLayouts, ChunksTrainLikeTheWhole) {
         ASSERT_NEAR(values[i], expected[i], 2e-6) << name << " " << i;
         largest = std::max(largest, std::abs(values[i]));
       }
-      if (name.ends_with(kAdapterB)) EXPECT_GT(largest, 1e-3) << name;
+      EXPECT_TRUE(largest > 1e-3 || !name.ends_with(kAdapterB)) << name << " " << largest;
     }
   }
 }
