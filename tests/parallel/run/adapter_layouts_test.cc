@@ -51,22 +51,17 @@ class AdapterLayouts : public ::testing::TestWithParam<PrecisionMode> {
  protected:
   static void check(const Build& build, bool quantizes = false, int most_tensor_ranks = 8) {
     const ParameterRules rules = adapter_rules(quantizes);
-    const RunOutcome expected = kJob.run(build, Precision(GetParam()), true, {}, rules);
+    const RunOutcome expected = kJob.run(build, GetParam(), true, {}, rules);
     EXPECT_TRUE(std::isfinite(expected.eval_loss));
     for (const Layout& layout : sampled(kLayouts, 3)) {
       if (layout.tensor > most_tensor_ranks) continue;
-      EXPECT_TRUE(kJob.run(build, Precision(GetParam()), true, layout, rules) == expected)
-          << layout.to_string();
+      EXPECT_TRUE(kJob.run(build, GetParam(), true, layout, rules) == expected) << layout.to_string();
     }
   }
 };
 
 TEST_P(AdapterLayouts, OfGpts) {
   check(adapted(kGpt));
-}
-
-TEST_P(AdapterLayouts, OfLlamas) {
-  check(adapted(kLlama));
 }
 
 // One more sum for two kinds of shared parameters: adapters, and the gains of heads.
@@ -76,11 +71,6 @@ TEST_P(AdapterLayouts, OfNormedHeads) {
 
 TEST_P(AdapterLayouts, OfGemmas) {
   check(adapted(kJob.gemma3()));
-}
-
-TEST_P(AdapterLayouts, OfSomeLayers) {
-  for (const char* part : {"attention.qkv", "attention.out", "mlp.gate_up", "mlp.down"})
-    check(adapted(kLlama, part));
 }
 
 TEST_P(AdapterLayouts, OfFourBitWeights) {
@@ -98,6 +88,17 @@ TEST_P(AdapterLayouts, OfHeadsThatGroupsDoNotDivide) {
 INSTANTIATE_TEST_SUITE_P(Precisions, AdapterLayouts, ::testing::Values(kFp32, kTf32, kFp16, kBf16),
                          [](const auto& info) { return std::string(name(info.param)); });
 
+// The sums of shared factors follow those of their layers.
+TEST(AdapterLayouts, OfSomeLayers) {
+  for (const char* part : {"attention.qkv", "attention.out", "mlp.gate_up", "mlp.down"}) {
+    const Build build = adapted(kLlama, part);
+    const RunOutcome expected = kJob.run(build, kBf16, true, {}, adapter_rules());
+    EXPECT_TRUE(std::isfinite(expected.eval_loss));
+    for (const Layout& layout : {kLayouts[1], kLayouts[5], kLayouts[9]})
+      EXPECT_TRUE(kJob.run(build, kBf16, true, layout, adapter_rules()) == expected) << layout.to_string();
+  }
+}
+
 // Every tensor rank has the whole head, whose inner layer is adapted, too, and gathers its rows.
 TEST(AdapterLayouts, OfBerts) {
   const Build bert = adapted([](bool) {
@@ -109,11 +110,10 @@ TEST(AdapterLayouts, OfBerts) {
                        .dropout = 0.1f,
                        .tensor_chunks = ChunkedJob::kChunks});
   });
-  const RunOutcome expected = kJob.run(bert, Precision(kBf16), true, {}, adapter_rules());
+  const RunOutcome expected = kJob.run(bert, kBf16, true, {}, adapter_rules());
   EXPECT_TRUE(std::isfinite(expected.eval_loss));
   for (const Layout& layout : sampled(kLayouts, 3))
-    EXPECT_TRUE(kJob.run(bert, Precision(kBf16), true, layout, adapter_rules()) == expected)
-        << layout.to_string();
+    EXPECT_TRUE(kJob.run(bert, kBf16, true, layout, adapter_rules()) == expected) << layout.to_string();
 }
 
 EngineOptions sgd_options(const Layout& layout) {
@@ -172,7 +172,7 @@ TEST(AdapterLayouts, CheckpointsResumeOnAnyOther) {
     chosen.rules = adapter_rules(true);
     return chosen;
   };
-  const RunOutcome expected = kJob.run(build, Precision(kBf16), true, {}, adapter_rules(true));
+  const RunOutcome expected = kJob.run(build, kBf16, true, {}, adapter_rules(true));
   for (const Layout& from : {Layout{}, kLayouts[1], kLayouts[4], kLayouts[8]}) {
     const testing::TemporaryFolder folder;
     run_local_ranks(from.ranks(), [&](const std::shared_ptr<Communicator>& comm) {
