@@ -22,12 +22,12 @@ LlamaBlock::LlamaBlock(std::string name, const LlamaBlockConfig& config)
   check_tensor_cut(this->name(), config.chunks, {"kv_heads", config.kv_heads},
                    {{"hidden", c}, {"ffn", config.ffn}});
   if (config.chunks > 1) {
-    const bool shares_gains = config.qk_norm != QkNorm::kNone;
     const TensorCalls calls = config.norm_position == NormPosition::kBefore  ? pre_norm_sequence_calls()
                               : config.norm_position == NormPosition::kAfter ? post_norm_sequence_calls()
                                                                              : both_norms_sequence_calls();
-    declare_tensor_calls(TensorCalls::sums(2, shares_gains ? 3 : 2));
-    declare_sequence_calls(shares_gains ? with_shared_parameters(calls) : calls);
+    declare_tensor_calls(TensorCalls::sums(2, 2));
+    declare_sequence_calls(calls);
+    if (config.qk_norm != QkNorm::kNone) declare_shared_parameters(0);
   }
   const auto weight = [&](const char* key, std::int64_t out, std::int64_t in, float stddev, int chunk,
                           CutDim dim, std::array<int, 3> sections = {1, 0, 0}) {
@@ -97,15 +97,14 @@ Tensor LlamaBlock::add_branch(Context& ctx, const Tensor& branch, const Tensor& 
 }
 
 // Rotary positions count from the start of the row: scores depend on differences of positions only.
-ops::QkvProjection LlamaBlock::projection(const Chunk& chunk, const ChunkInput& input,
+ops::QkvProjection LlamaBlock::projection(const Chunk& chunk, ops::LinearCut cut,
                                           const ops::RopeOptions& rope) const {
-  const ops::LinearOptions linear{.bias = chunk.qkv_bias, .cut = input.cut, .groups = cut_.groups};
+  const ops::LinearOptions linear{.bias = chunk.qkv_bias, .cut = cut, .groups = cut_.groups};
   const ops::HeadNormOptions norm{.num_heads = rope.num_heads,
                                   .num_kv_heads = rope.num_kv_heads,
                                   .epsilon = config_.norm_epsilon,
                                   .whole = config_.qk_norm == QkNorm::kWhole,
-                                  .gamma_offset = config_.norm_unit_offset ? 1.0f : 0.0f,
-                                  .gradient = input.gains};
+                                  .gamma_offset = config_.norm_unit_offset ? 1.0f : 0.0f};
   return [weight = chunk.qkv_weight, q_gamma = q_norm_weight_, k_gamma = k_norm_weight_, linear, norm, rope](
              Context& ctx, const Tensor& x) {
     Tensor qkv = ops::linear(ctx, x, weight, linear);
@@ -114,14 +113,15 @@ ops::QkvProjection LlamaBlock::projection(const Chunk& chunk, const ChunkInput& 
   };
 }
 
-Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Chunk& chunk, const ChunkInput& input) const {
+Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
+                          ops::LinearCut cut) const {
   const int heads = static_cast<int>(config_.heads) / cut_.chunks;
   const int kv_heads = static_cast<int>(config_.kv_heads) / cut_.chunks;
   const ops::RopeOptions rope{.num_heads = heads, .num_kv_heads = kv_heads, .rope = config_.rope};
-  return ops::projected_attention(ctx, h, projection(chunk, input, rope),
+  return ops::projected_attention(ctx, h, projection(chunk, cut, rope),
                                   {.num_heads = heads,
                                    .num_kv_heads = kv_heads,
-                                   .key_bounds = input.bounds,
+                                   .key_bounds = bounds,
                                    .window = config_.window,
                                    .scale = config_.score_scale});
 }
@@ -141,23 +141,19 @@ Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Ba
     if (!norm.defined()) return ops::linear(ctx, h, weight, {.residual = residual});
     return add_branch(ctx, ops::linear(ctx, h, weight), residual, norm);
   };
-  Tensor h = attend(ctx, norm_before(ctx, x, norm1_weight_), all, {.bounds = bounds, .gains = nullptr});
+  Tensor h = attend(ctx, norm_before(ctx, x, norm1_weight_), bounds, all, ops::LinearCut::kNone);
   const Tensor mid = project_and_add(h, x, all.out_weight, attention_norm_weight_);
   h = widen(ctx, norm_before(ctx, mid, norm2_weight_), all, ops::LinearCut::kNone);
   return with_bounds(project_and_add(h, mid, all.down_weight, mlp_norm_weight_), bounds);
 }
 
 Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
-  ChunkInput input{.bounds = bounds, .cut = ops::LinearCut::kColumns, .gains = nullptr};
-  Tensor normed = norm_before(ctx, x, norm1_weight_);
-  if (q_norm_weight_.defined()) {
-    input.gains = std::make_shared<ops::ChunkGradient>();
-    normed = ops::read_with_parameters(ctx, normed, {q_norm_weight_, k_norm_weight_}, input.gains);
-  }
   const Tensor attended =
-      ops::sum_over_chunks(ctx, std::exchange(normed, Tensor()), cut_, [&](const Tensor& h, int i) {
+      ops::sum_over_chunks(ctx, norm_before(ctx, x, norm1_weight_), cut_, [&](const Tensor& h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return ops::ChunkOutput{.x = attend(ctx, h, chunk, input), .weight = chunk.out_weight, .bias = {}};
+        return ops::ChunkOutput{.x = attend(ctx, h, bounds, chunk, ops::LinearCut::kColumns),
+                                .weight = chunk.out_weight,
+                                .bias = {}};
       });
   const Tensor mid = add_branch(ctx, attended, x, attention_norm_weight_);
   const Tensor widened =

@@ -7,7 +7,6 @@
 #include "models/decoder_switches.h"
 #include "runtime/block.h"
 #include "runtime/ops/attention.h"
-#include "runtime/ops/chunk_parameters.h"
 #include "runtime/ops/chunks.h"
 #include "runtime/ops/layer_norm.h"
 #include "runtime/ops/linear.h"
@@ -46,15 +45,9 @@ class LlamaBlock final : public Block {
     ParamRef qkv_weight, qkv_bias, out_weight, gate_up_weight, down_weight;
   };
   void declare_gains();
-  /// The input of attention beside the stream.
-  struct ChunkInput {
-    const Tensor& bounds;
-    ops::LinearCut cut = ops::LinearCut::kNone;
-    std::shared_ptr<ops::ChunkGradient> gains;  // of head norms; null: not in chunks
-  };
-  ops::QkvProjection projection(const Chunk& chunk, const ChunkInput& input,
-                                const ops::RopeOptions& rope) const;
-  Tensor attend(Context& ctx, const Tensor& h, const Chunk& chunk, const ChunkInput& input) const;
+  ops::QkvProjection projection(const Chunk& chunk, ops::LinearCut cut, const ops::RopeOptions& rope) const;
+  Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
+                ops::LinearCut cut) const;
   Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
   Tensor forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const;
 

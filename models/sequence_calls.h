@@ -2,8 +2,6 @@
 // runtime/tensor_axis.h.
 #pragma once
 
-#include <algorithm>
-
 #include "runtime/tensor_axis.h"
 
 namespace trireme {
@@ -32,15 +30,6 @@ inline TensorCalls both_norms_sequence_calls() {
   return {.forward = {kGatherRows, kScatterSum, kGatherRows, kScatterSum},
           .backward = {kSum, kGatherRows, kGatherRows, kScatterSum, kSum, kSum, kGatherRows, kGatherRows,
                        kScatterSum, kSum}};
-}
-
-/// The calls of a layer whose attention reads parameters that all chunks share (ops/chunk_parameters.h): one
-/// more sum after the backward of its chunks.
-inline TensorCalls with_shared_parameters(TensorCalls calls) {
-  const auto scattered =
-      std::ranges::find(calls.backward.rbegin(), calls.backward.rend(), TensorCall::kScatterSum);
-  calls.backward.insert(scattered.base(), TensorCall::kSum);
-  return calls;
 }
 
 /// For a head that every rank holds whole. Forward gathers its input, and backward gathers it again.

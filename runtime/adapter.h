@@ -8,6 +8,14 @@
 // "attention.qkv.lora_A.weight" and "attention.qkv.lora_B.weight". B starts at zero, so that the adapted
 // model starts equal to the base model. A is drawn as PyTorch initialises a linear layer (uniform within 1 /
 // sqrt(K), Kaiming with a = sqrt(5)), as in PEFT.
+//
+// For a weight in tensor chunks, one factor is cut like the weight, and all chunks read the other one. A
+// column-parallel layer has its B in chunks, and each chunk computes x A^T. A row-parallel layer has its A in
+// chunks, and each chunk computes its part of x A^T and the product of that part with the whole B, so the sum
+// over the chunks of the layer includes the adapter. The gradient of the shared factor is a sum over chunks
+// (runtime/ops/shared_gradients.h): one more small sum over the tensor ranks for each sum of the block.
+// Rejected: x A^T of a row-parallel layer as a sum over chunks. It makes the gradient of B local, but its
+// sum is of the micro-batch's rows times the rank, in forward, and sequence shards would have to cut it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +33,7 @@ struct ParamRef {
 };
 
 struct Adapter {
-  ParamRef a, b;       // [rank, K] and [N, rank]
+  ParamRef a, b;       // [rank, K] and [N, rank]; one of them cut for the weight of a chunk
   float scale = 1.0f;  // alpha / rank
 };
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -83,9 +84,9 @@ class Block {
   /// model measures blocks with equal variants once.
   virtual std::string variant() const { return ""; }
 
-  /// Gives the weight of an inner linear layer an adapter of `rank`. Call before the block first runs. Throws
-  /// Error(kInvalidInput) if the rank is larger than a dim of the weight, and Error(kUnsupported) for a
-  /// weight in tensor chunks.
+  /// Gives the weight of an inner linear layer an adapter of `rank`; for the weight of a chunk, all chunks of
+  /// the layer. Call before the block first runs. Throws Error(kInvalidInput) if the rank is larger than a
+  /// dim of the whole weight.
   void add_adapter(ParamRef weight, std::int64_t rank, float scale);
 
   /// True if the last block returns {loss, count}: see [Note: counted losses].
@@ -103,6 +104,9 @@ class Block {
   }
   void declare_tensor_calls(TensorCalls calls) { tensor_calls_ = std::move(calls); }
   void declare_sequence_calls(TensorCalls calls) { sequence_calls_ = std::move(calls); }
+  /// The chunks of the block's `sum`-th sum over chunks read parameters that they share: one more sum in
+  /// backward, however many parameters. Call after the two declarations above.
+  void declare_shared_parameters(int sum);
   StatisticRef declare_statistic(StatisticSpec spec) {
     statistics_.push_back(std::move(spec));
     return {static_cast<int>(statistics_.size()) - 1};
@@ -116,6 +120,7 @@ class Block {
   std::vector<StatisticSpec> statistics_;
   TensorCalls tensor_calls_;
   std::optional<TensorCalls> sequence_calls_;
+  std::set<int> shared_sums_;        // with declare_shared_parameters()
   std::map<int, Adapter> adapters_;  // by the index of the weight
 };
 

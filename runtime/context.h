@@ -18,6 +18,9 @@ class DeferredGradients;
 class KeyValueCache;
 class Tape;
 class TensorAxis;
+namespace ops {
+class SharedGradients;
+}
 
 struct Context {
   const Backend* backend = nullptr;
@@ -29,7 +32,9 @@ struct Context {
 
   TensorAxis* tensor = nullptr;  // null: all chunks of the model are computed here
 
-  Tape* tape = nullptr;   // null: inference, nothing is recorded or saved
+  Tape* tape = nullptr;  // null: inference, nothing is recorded or saved
+  // In a tensor chunk that is recorded: gradients of parameters that all chunks read. Else null.
+  std::shared_ptr<ops::SharedGradients> shared_gradients;
   bool training = false;  // dropout and the like
   DeferredGradients* deferred =
       nullptr;  // in backward: collects deferred parameter gradients; null: no deferral

@@ -16,7 +16,7 @@ constexpr std::string_view kAllLinear = "all-linear";  // as in PEFT
 struct LinearLayer {
   std::string name;  // "blocks.0.attention.qkv"
   Block* block = nullptr;
-  ParamRef weight;
+  ParamRef weight;  // of its first chunk
 };
 
 std::vector<LinearLayer> linear_layers(const BlockList& blocks) {
@@ -24,7 +24,8 @@ std::vector<LinearLayer> linear_layers(const BlockList& blocks) {
   for (const auto& block : blocks) {
     for (int i = 0; i < static_cast<int>(block->parameters().size()); ++i) {
       const ParameterSpec& spec = block->parameters()[static_cast<std::size_t>(i)];
-      if (spec.allows_fp8) layers.push_back({layer_of_weight(block->full_name(spec)), block.get(), {i}});
+      if (!spec.allows_fp8 || spec.slice.chunk > 0) continue;
+      layers.push_back({layer_of_weight(whole_name(spec.slice, block->full_name(spec))), block.get(), {i}});
     }
   }
   return layers;
@@ -65,7 +66,8 @@ void add_adapters(BlockList& blocks, const ModelSection& model) {
     const bool adapts = std::ranges::any_of(
         model.lora_targets, [&](const std::string& target) { return names_layer(target, layer.name); });
     if (!adapts) continue;
-    const Shape& shape = layer.block->parameters()[static_cast<std::size_t>(layer.weight.index)].shape;
+    const ParameterSpec& spec = layer.block->parameters()[static_cast<std::size_t>(layer.weight.index)];
+    const Shape shape = whole_shape(spec.slice, spec.shape);
     const std::int64_t most = std::min(shape.dim(0), shape.dim(1));
     TRIREME_CHECK(
         model.lora_rank <= most,
@@ -86,7 +88,8 @@ SavedAdapters saved_adapters(const ModelSection& model, const BlockList& blocks)
     const Adapter* adapter = layer.block->adapter(layer.weight);
     if (adapter == nullptr) continue;
     const auto name_of = [&](ParamRef ref) {
-      return layer.block->full_name(layer.block->parameters()[static_cast<std::size_t>(ref.index)]);
+      const ParameterSpec& spec = layer.block->parameters()[static_cast<std::size_t>(ref.index)];
+      return whole_name(spec.slice, layer.block->full_name(spec));
     };
     saved.layers.push_back({name_of(layer.weight), name_of(adapter->a), name_of(adapter->b)});
   }

@@ -86,21 +86,6 @@ void check_precision(const JobConfig& config) {
                 precision.scale_init);
 }
 
-void check_adapters(const JobConfig& config) {
-  if (!config.model.has_adapters()) return;
-  TRIREME_CHECK(
-      config.model.tensor_chunks == 1,
-      "train.lora does not go with model.tensor_chunks = {} yet: of a weight in chunks, A or B would have to "
-      "be in chunks too, and the other one read by all of them; take one chunk, and ZeRO or stages to share "
-      "memory",
-      config.model.tensor_chunks);
-  TRIREME_CHECK(
-      config.parallel.layout.tensor == 1,
-      "train.lora does not go with parallel.tensor = {} yet, which wants the model in tensor chunks; "
-      "take ZeRO or stages to share memory",
-      config.parallel.layout.tensor);
-}
-
 void check_pipeline(const JobConfig& config) {
   const ParallelSection& parallel = config.parallel;
   const bool interleaved = parallel.layout.schedule == PipelineSchedule::kInterleaved;
@@ -178,7 +163,6 @@ void check_config(const JobConfig& config) {
   check_data(config);
   check_precision(config);
   check_layout(config);
-  check_adapters(config);
   check_optimizer(config);
   TRIREME_CHECK(config.train.ema_tau == 0 || config.train.ema > 0,
                 "train.ema_tau = {} is the ramp of train.ema, and train.ema = 0 averages nothing: set "

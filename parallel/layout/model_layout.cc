@@ -89,8 +89,7 @@ struct Builder {
     const Block& b = *blocks[static_cast<std::size_t>(block)];
     const ParameterSpec& spec = b.parameters()[static_cast<std::size_t>(index)];
     if (rule.frozen) {
-      return rules.quantizes && spec.allows_fp8 && spec.slice.is_whole() ? GroupKind::kQuantized
-                                                                         : GroupKind::kFrozen;
+      return rules.quantizes && spec.allows_fp8 ? GroupKind::kQuantized : GroupKind::kFrozen;
     }
     const bool is_matrix = is_hidden_matrix(blocks, static_cast<std::size_t>(block), spec);
     if (!rules.separates_matrices || !is_matrix) return GroupKind::kPlain;
@@ -312,7 +311,7 @@ ModelLayout make_layout(const BlockList& blocks, std::int64_t group_min_bytes, c
       "an optimizer that updates whole matrices has nothing to do: no block between the first and the "
       "last has one that is trained");
   TRIREME_CHECK(!rules.quantizes || std::ranges::any_of(layout.groups, &ParamGroup::quantized),
-                "ParameterRules::quantizes: no weight of a linear layer is frozen and whole");
+                "ParameterRules::quantizes: no weight of a linear layer is frozen");
   return layout;
 }
 

@@ -18,7 +18,8 @@
 // layers form the group after the frozen ones, and are stored as NF4 codes only ([Note: nf4] in
 // runtime/base/nf4.h). Every data rank has the whole group at every ZeRO stage: sharding would save less than
 // a gather of numbers needs as a buffer. So the group is never gathered. It has neither masters nor working
-// copies, and is not merged. A block in tensor chunks has no such group.
+// copies, and is not merged. A weight in tensor chunks has such a group for each chunk, which is quantized on
+// its own, so no block of codes spans two chunks.
 //
 // [Note: groups of matrices] An optimizer that updates whole matrices (Muon) has different state for them. So
 // the matrices of a block form their own group, one run per matrix, between the group of other trained

@@ -6,6 +6,7 @@
 #include "runtime/base/error.h"
 #include "runtime/key_value_cache.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/shared_gradients.h"
 #include "runtime/saved_tensor.h"
 #include "runtime/tape.h"
 
@@ -67,6 +68,7 @@ struct ProjectedAttentionBackward {
   SavedTensor input;
   QkvProjection project;
   Core core;
+  std::shared_ptr<SharedGradients> shared_gradients;
 
   std::string name() const { return "projected_attention"; }
   std::vector<Tensor> saved() const { return saved_with(input.kept(), core); }
@@ -75,6 +77,7 @@ struct ProjectedAttentionBackward {
     Tape tape;
     Context again = ctx;
     again.tape = &tape;
+    again.shared_gradients = shared_gradients;
     const Tensor watched = tape.watch(input.take(ctx));
     Tensor qkv = project(again, watched);
     const ValueId id = qkv.id();
@@ -185,9 +188,11 @@ Tensor projected_attention(Context& ctx, const Tensor& input, const QkvProjectio
   Core core;
   core.out = ctx.empty(qkv.shape().with_last(heads_of(qkv, options).width()), qkv.dtype());
   run_core(ctx, qkv, options, core);
-  return recorded(
-      ctx, core.out,
-      ProjectedAttentionBackward{.input = SavedTensor(ctx, x), .project = project_to_core, .core = core});
+  return recorded(ctx, core.out,
+                  ProjectedAttentionBackward{.input = SavedTensor(ctx, x),
+                                             .project = project_to_core,
+                                             .core = core,
+                                             .shared_gradients = ctx.shared_gradients});
 }
 
 }  // namespace trireme::ops

@@ -1,12 +1,14 @@
 #include "runtime/ops/chunks.h"
 
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/ops/cast.h"
 #include "runtime/ops/linear.h"
 #include "runtime/ops/sequence_shard.h"
+#include "runtime/ops/shared_gradients.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -16,20 +18,20 @@ DType linear_dtype(const Context& ctx, DType input) {
   return ctx.precision.dtype_of(OpKind::kLinear, input);
 }
 
-// a + b, in place if one of them is not shared.
-Tensor sum_of(const Context& ctx, const Tensor& a, const Tensor& b) {
-  const Tensor sum = a.use_count() == 1 ? a : b.use_count() == 1 ? b : ctx.empty(a.shape());
-  ctx.run(AddArgs{.a = a, .b = b, .out = sum});
-  return sum;
+Tensor cast_sum(const Context& ctx, const Tensor& sum, DType dtype) {
+  if (dtype == DType::kFloat32) return sum;
+  const Tensor rounded = ctx.empty(sum.shape(), dtype);
+  ctx.run(CastArgs{.x = sum, .y = rounded});
+  return rounded;
 }
 
 // Adds the gradients of a value that all chunks read in a binary tree. Backward visits the chunks from last
 // to first; with a power of two of chunks the tree is the same. Products are computed together, after the
-// last.
+// last. Then the gradients of parameters that all chunks read are complete, too.
 class GradientTree final : public ProductCollector {
  public:
-  GradientTree(const ChunkRange& range, ValueId input, DType dtype)
-      : range_(range), input_(input), dtype_(dtype) {}
+  GradientTree(const ChunkRange& range, ValueId input, DType dtype, std::shared_ptr<SharedGradients> shared)
+      : range_(range), input_(input), dtype_(dtype), shared_(std::move(shared)) {}
 
   void collect(Context& ctx, Gradients& gradients, ProductGradient product) override {
     products_.push_back(std::move(product));
@@ -40,16 +42,8 @@ class GradientTree final : public ProductCollector {
   void add(Context& ctx, Gradients& gradients, Tensor partial) {
     TRIREME_CHECK(products_.empty(),
                   "the gradients of a value that chunks read must be all products or all tensors");
-    int level = 0;
-    while (!stack_.empty() && stack_.back().first == level) {
-      partial = sum_of(ctx, std::exchange(partial, Tensor()), std::exchange(stack_.back().second, Tensor()));
-      stack_.pop_back();
-      ++level;
-    }
-    stack_.emplace_back(level, std::move(partial));
-    if (++added_ < range_.count) return;
-    finish(ctx, gradients, std::exchange(stack_.back().second, Tensor()));
-    stack_.clear();
+    sum_.add(ctx, std::move(partial));
+    if (++added_ == range_.count) finish(ctx, gradients, sum_.take());
   }
 
  private:
@@ -65,19 +59,18 @@ class GradientTree final : public ProductCollector {
     return sum;
   }
 
-  void finish(Context& ctx, Gradients& gradients, const Tensor& partial) const {
-    const Tensor sum = summed_over_ranks(ctx, partial);
-    if (dtype_ == DType::kFloat32) return gradients.add(ctx, input_, sum);
-    const Tensor rounded = ctx.empty(sum.shape(), dtype_);
-    ctx.run(CastArgs{.x = sum, .y = rounded});
-    gradients.add(ctx, input_, rounded);
+  void finish(Context& ctx, Gradients& gradients, Tensor partial) const {
+    gradients.add(ctx, input_,
+                  cast_sum(ctx, summed_over_ranks(ctx, std::exchange(partial, Tensor())), dtype_));
+    if (shared_ != nullptr) shared_->finish(ctx);
   }
 
   const ChunkRange range_;
   const ValueId input_;
   const DType dtype_;
+  const std::shared_ptr<SharedGradients> shared_;  // null: none
   int added_ = 0;
-  std::vector<std::pair<int, Tensor>> stack_;  // levels descend
+  ChunkSum sum_;
   std::vector<ProductGradient> products_;
 };
 
@@ -105,29 +98,49 @@ struct SumBackward {
 // `partial`: the sum over this rank's chunks. `partials`: the tape values of their outputs.
 Tensor finished(Context& ctx, const Tensor& partial, std::vector<ValueId> partials) {
   const Tensor sum = summed_over_ranks(ctx, partial);
-  const DType dtype = linear_dtype(ctx, DType::kFloat32);
-  Tensor y = sum;
-  if (dtype != DType::kFloat32) {
-    y = ctx.empty(sum.shape(), dtype);
-    ctx.run(CastArgs{.x = sum, .y = y});
+  return recorded(ctx, cast_sum(ctx, sum, linear_dtype(ctx, DType::kFloat32)),
+                  SumBackward{.partials = std::move(partials)});
+}
+
+// The sum of x W^T + b of layers, [..., N] fp32.
+Tensor sum_of_products(const Context& ctx, std::span<const RowsLinear> layers, int groups) {
+  const RowsLinear& first = layers.front();
+  const Tensor sum = ctx.empty(first.x.shape().with_last(first.weight.shape().dim(0)));
+  ProductSumArgs args{.d = sum.rows(), .transpose_b = Transpose::kYes, .math = first.math, .groups = groups};
+  if (first.bias.defined()) args.bias = first.bias;
+  for (const RowsLinear& layer : layers) args.products.push_back({.a = layer.x.rows(), .b = layer.weight});
+  ctx.run(args);
+  return sum;
+}
+
+// The same with adapters: the product of a chunk and that of its adapter are added first.
+Tensor sum_of_adapted(const Context& ctx, std::span<const RowsLinear> layers, int groups) {
+  ChunkSum sum;
+  for (const RowsLinear& layer : layers) {
+    Tensor partial = sum_of_products(ctx, {&layer, 1}, groups);
+    const Tensor added = ctx.empty(partial.shape());
+    ctx.run(ProductSumArgs{.products = {{.a = layer.adapter.inner.rows(), .b = layer.adapter.b}},
+                           .d = added.rows(),
+                           .transpose_b = Transpose::kYes,
+                           .math = layer.math});
+    ctx.run(AddArgs{.a = partial, .b = added, .out = partial});
+    sum.add(ctx, std::move(partial));
   }
-  return recorded(ctx, y, SumBackward{.partials = std::move(partials)});
+  return sum.take();
 }
 
 Tensor sum_of_layers(Context& ctx, std::vector<RowsLinear> layers, int groups) {
   const RowsLinear& first = layers.front();
-  const Tensor sum = ctx.empty(first.x.shape().with_last(first.weight.shape().dim(0)));
+  const bool adapts = first.adapter.inner.defined();
   TRIREME_CHECK(first.x.shape().dim(-1) % groups == 0,
                 "the {} inputs of a chunk cannot be split into {} equal groups", first.x.shape().dim(-1),
                 groups);
-  ProductSumArgs args{.d = sum.rows(), .transpose_b = Transpose::kYes, .math = first.math, .groups = groups};
-  if (first.bias.defined()) args.bias = first.bias;
   std::vector<ValueId> partials;
   for (const RowsLinear& layer : layers) {
-    args.products.push_back({.a = layer.x.rows(), .b = layer.weight});
+    if (adapts) partials.push_back(layer.adapter.partial);
     partials.push_back(layer.partial);
   }
-  ctx.run(args);
+  const Tensor sum = (adapts ? sum_of_adapted : sum_of_products)(ctx, layers, groups);
   layers.clear();
   return finished(ctx, sum, std::move(partials));
 }
@@ -142,8 +155,10 @@ std::vector<Tensor> copy_to_chunks(Context& ctx, const Tensor& input, const Chun
   TRIREME_CHECK(range.count >= 1 && (range.count & (range.count - 1)) == 0,
                 "the number of chunks of a rank must be a power of two, got {}", range.count);
   const Tensor x = cast(ctx, input, linear_dtype(ctx, input.dtype()));
-  const bool differentiates = ctx.tape != nullptr && x.id() != kNoValue;
-  const auto tree = differentiates ? std::make_shared<GradientTree>(range, x.id(), x.dtype()) : nullptr;
+  const bool differentiates = ctx.tape != nullptr;
+  const auto tree = differentiates
+                        ? std::make_shared<GradientTree>(range, x.id(), x.dtype(), ctx.shared_gradients)
+                        : nullptr;
   const auto again = differentiates && shards_sequence(ctx) ? gathered_again(x.detach()) : nullptr;
   const Tensor whole = all_rows(ctx, x.detach());
   std::vector<Tensor> copies;
@@ -159,6 +174,7 @@ std::vector<Tensor> copy_to_chunks(Context& ctx, const Tensor& input, const Chun
 Tensor sum_over_chunks(Context& ctx, const Tensor& input, const ChunkCut& cut,
                        const std::function<ChunkOutput(Tensor input, int chunk)>& compute) {
   const ChunkRange own = own_chunks(ctx, cut.chunks);
+  if (ctx.tape != nullptr) ctx.shared_gradients = std::make_shared<SharedGradients>();
   std::vector<Tensor> copies = copy_to_chunks(ctx, input, own);
   std::vector<RowsLinear> layers;
   const std::uint16_t first_op = ctx.rng.op;
@@ -169,6 +185,7 @@ Tensor sum_over_chunks(Context& ctx, const Tensor& input, const ChunkCut& cut,
     layers.push_back(rows_linear(ctx, output.x, output.weight, output.bias));
   }
   ctx.rng.op = static_cast<std::uint16_t>(first_op + cut.chunks);
+  ctx.shared_gradients = nullptr;
   return sum_of_layers(ctx, std::move(layers), cut.groups);
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/error.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/shared_gradients.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -45,7 +46,7 @@ void join_heads(const Context& ctx, const Parts& parts, const Tensor& qkv) {
 struct HeadNormBackward {
   Heads q, k;
   float gamma_offset = 0.0f;
-  std::shared_ptr<ChunkGradient> gradient;  // null: the gradient goes to the parameters
+  std::shared_ptr<SharedGradients> shared;  // null: the gradient goes to the parameters
   ValueId x = kNoValue;
 
   std::string name() const { return "head_norm"; }
@@ -54,28 +55,19 @@ struct HeadNormBackward {
   void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     const Parts parts = split_heads(ctx, dy, q.x.shape().dim(-1), k.x.shape().dim(-1));
-    if (gradient == nullptr) {
-      differentiate(ctx, q, parts.q, ctx.parameters->gradient(q.gamma));
-      differentiate(ctx, k, parts.k, ctx.parameters->gradient(k.gamma));
-    } else {
-      const std::int64_t q_elems = num_gains(ctx, q), k_elems = num_gains(ctx, k);
-      const Tensor sum = ctx.empty({q_elems + k_elems});
-      differentiate(ctx, q, parts.q, {sum.slice(0, {q_elems}), GradientMode::kOverwrite});
-      differentiate(ctx, k, parts.k, {sum.slice(q_elems, {k_elems}), GradientMode::kOverwrite});
-      gradient->add(ctx, sum);
-    }
+    differentiate(ctx, q, parts.q);
+    differentiate(ctx, k, parts.k);
     Tensor dx = dy.unique() ? dy : ctx.empty(dy.shape(), dy.dtype());
     join_heads(ctx, parts, dx);
     gradients.add(ctx, x, std::move(dx));
   }
 
-  static std::int64_t num_gains(Context& ctx, const Heads& heads) {
-    return ctx.parameters->value(heads.gamma).num_elems();
-  }
-
   /// In place.
-  void differentiate(Context& ctx, const Heads& heads, const Tensor& dy, const GradientTarget& dgamma) const {
+  void differentiate(Context& ctx, const Heads& heads, const Tensor& dy) const {
     const auto [gamma, center] = centered_parameter(ctx, heads.gamma, heads.x.dtype());
+    const GradientTarget dgamma = shared != nullptr
+                                      ? GradientTarget{ctx.empty(gamma.shape()), GradientMode::kOverwrite}
+                                      : ctx.parameters->gradient(heads.gamma);
     const std::int64_t width = gamma.shape().num_elems();
     const Tensor rows = norm_rows(dy, width);
     ctx.run(LayerNormBwdArgs{.dy = rows,
@@ -87,6 +79,7 @@ struct HeadNormBackward {
                              .dgamma_mode = dgamma.mode,
                              .dbeta_mode = GradientMode::kIgnore,
                              .gamma_center = center + gamma_offset});
+    if (shared != nullptr) shared->add(ctx, heads.gamma, dgamma.tensor);
   }
 };
 
@@ -128,7 +121,7 @@ Tensor head_norm(Context& ctx, const Tensor& input, ParamRef q_gamma, ParamRef k
   return recorded(
       ctx, y,
       HeadNormBackward{
-          .q = q, .k = k, .gamma_offset = options.gamma_offset, .gradient = options.gradient, .x = x.id()});
+          .q = q, .k = k, .gamma_offset = options.gamma_offset, .shared = ctx.shared_gradients, .x = x.id()});
 }
 
 }  // namespace trireme::ops

@@ -2,10 +2,7 @@
 // heads as one vector (OLMo 2).
 #pragma once
 
-#include <memory>
-
 #include "runtime/context.h"
-#include "runtime/ops/chunk_parameters.h"
 
 namespace trireme::ops {
 
@@ -15,16 +12,14 @@ struct HeadNormOptions {
   float epsilon = 1e-6f;
   bool whole = false;         // all heads of q are one vector, and all heads of k
   float gamma_offset = 0.0f;  // as in NormOptions
-  /// For a chunk whose gammas other chunks read, too: gets their gradient, [gamma of q, gamma of k]. Null:
-  /// the gradient goes to the parameters.
-  std::shared_ptr<ChunkGradient> gradient;
 };
 
 /// Input [B, T, (num_heads + 2 num_kv_heads) head_dim], packed [q | k | v] as in attention(); gammas
 /// [head_dim], one for all heads of q and one for all heads of k, or with `whole` [num_heads head_dim] and
 /// [num_kv_heads head_dim] -> the same shape. A head (or whole vector) x of q or k
-/// becomes x / sqrt(mean of x^2 + epsilon) * gamma, with statistics in fp32. v is copied. Backward saves q
-/// and k, and one float for each of their heads and rows.
+/// becomes x / sqrt(mean of x^2 + epsilon) * gamma, with statistics in fp32. v is copied. In tensor
+/// chunks, all chunks read the gammas. Backward saves q and k, and one float for each of their heads and
+/// rows.
 Tensor head_norm(Context& ctx, const Tensor& input, ParamRef q_gamma, ParamRef k_gamma,
                  const HeadNormOptions& options);
 

@@ -201,19 +201,23 @@ struct AdaptedInputBackward {
 // added to the gradient of other uses of x. So a projection that backward runs again gives the same bits.
 Tensor adapted_input(Context& ctx, const Tensor& x) {
   if (ctx.tape == nullptr || x.id() == kNoValue) return x;
-  return recorded(ctx, x.detach(), AdaptedInputBackward{x.id()});
+  const Tensor read = recorded(ctx, x.detach(), AdaptedInputBackward{x.id()});
+  if (auto rebuilt = ctx.tape->saved_as(x.id())) ctx.tape->save_as(read.id(), std::move(rebuilt));
+  return read;
 }
 
 // The adapter's result is the residual of the product with the weight, so the sum is rounded once. An
 // activation is applied after both.
 Tensor adapted(Context& ctx, const Tensor& input, ParamRef weight, const LinearOptions& options,
                const Adapter& adapter) {
-  TRIREME_CHECK(options.cut == LinearCut::kNone, "linear: a weight in tensor chunks has no adapter");
   const Tensor x =
       adapted_input(ctx, cast(ctx, input, ctx.precision.dtype_of(OpKind::kLinear, input.dtype())));
   const bool activates = options.activation != Activation::kNone;
-  Tensor added = low_rank(ctx, x, adapter, activates ? Tensor() : options.residual);
-  Tensor y = product(ctx, x, weight, {.bias = options.bias, .residual = std::move(added)});
+  LinearOptions inner = options;
+  inner.residual = low_rank(ctx, x, adapter, activates ? Tensor() : options.residual, options.cut);
+  inner.activation = Activation::kNone;
+  Tensor y = product(ctx, x, weight, inner);
+  inner.residual = Tensor();
   if (!activates) return y;
   y = activation(ctx, y, options.activation);
   return options.residual.defined() ? add(ctx, y, options.residual) : y;
@@ -235,13 +239,15 @@ Tensor linear(Context& ctx, const Tensor& input, ParamRef weight, const LinearOp
 
 RowsLinear rows_linear(Context& ctx, const Tensor& input, ParamRef weight, ParamRef bias) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
-  TRIREME_CHECK(ctx.parameters->adapter(weight) == nullptr,
-                "linear: a weight in tensor chunks has no adapter");
-  RowsLinear rows{.x = cast(ctx, input, dtype),
+  const Adapter* adapter = ctx.parameters->adapter(weight);
+  const Tensor x = cast(ctx, input, dtype);
+  RowsLinear rows{.x = adapter != nullptr ? adapted_input(ctx, x) : x,
                   .weight = parameter(ctx, weight, dtype),
                   .bias = bias.defined() ? parameter(ctx, bias, DType::kFloat32) : Tensor(),
-                  .math = ctx.precision.math_of(OpKind::kLinear)};
+                  .math = ctx.precision.math_of(OpKind::kLinear),
+                  .adapter = {}};
   check_shapes(rows.x, rows.weight, rows.bias, {});
+  if (adapter != nullptr) rows.adapter = rows_low_rank(ctx, rows.x, *adapter);
   if (ctx.tape == nullptr) return rows;
   rows.partial = ctx.tape->new_value();
   LinearBackward backward{.x = SavedTensor(ctx, rows.x),

@@ -2,14 +2,9 @@
 #pragma once
 
 #include "runtime/context.h"
+#include "runtime/ops/low_rank.h"
 
 namespace trireme::ops {
-
-/// The part of a linear layer that one chunk computes: see [Note: tensor chunks].
-enum class LinearCut : std::uint8_t {
-  kNone,
-  kColumns,  // some of the outputs; the gradient of the input is then a partial sum, in fp32
-};
 
 struct LinearOptions {
   ParamRef bias;  // [N], or undefined
@@ -33,6 +28,7 @@ struct RowsLinear {
   Tensor bias;    // [N] fp32, or undefined
   MathMode math = MathMode::kFp32;
   ValueId partial = kNoValue;  // the value of the partial sum; its gradient has the compute dtype
+  RowsLowRank adapter;         // without `inner` if the weight has none
 };
 /// Input [..., K], weight [N, K]; `bias` may be undefined. Records the backward of the layer.
 RowsLinear rows_linear(Context& ctx, const Tensor& input, ParamRef weight, ParamRef bias);

@@ -3,6 +3,8 @@
 #include "runtime/base/error.h"
 #include "runtime/deferred_gradients.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/shared_gradients.h"
+#include "runtime/saved_tensor.h"
 #include "runtime/tape.h"
 
 namespace trireme::ops {
@@ -13,20 +15,14 @@ void scale(const Context& ctx, const Tensor& x, float factor) {
   if (factor != 1.0f) ctx.run(ScaleArgs{.x = x, .constant = factor});
 }
 
-struct LowRankParameterGradients {
-  Tensor dy, inner;         // B's: dy^T (s x A^T)
-  Tensor dinner_scaled, x;  // A's: (s dy B)^T x
-  ParamRef a, b;
+/// left^T right: for B dy^T (s x A^T), and for A (s dy B)^T x.
+struct FactorGradient {
+  Tensor left, right;
+  ParamRef factor;
   MathMode math = MathMode::kFp32;
 
-  void run(Context& ctx) const {
-    add(ctx, b, dy, inner);
-    add(ctx, a, dinner_scaled, x);
-  }
-
- private:
-  void add(Context& ctx, ParamRef ref, const Tensor& left, const Tensor& right) const {
-    const GradientTarget target = ctx.parameters->gradient(ref);
+  void run(Context& ctx) const { write(ctx, ctx.parameters->gradient(factor)); }
+  void write(const Context& ctx, const GradientTarget& target) const {
     if (target.mode == GradientMode::kIgnore) return;
     ctx.run(MatmulArgs{.a = left.rows(),
                        .b = right.rows(),
@@ -37,34 +33,49 @@ struct LowRankParameterGradients {
   }
 };
 
+/// The factor that all chunks read.
+enum class SharedFactor : std::uint8_t { kNone, kA, kB };
+
 struct LowRankBackward {
-  Tensor x, inner;
+  SavedTensor x;
+  Tensor inner;
   Adapter adapter;
   MathMode math = MathMode::kFp32;
   ValueId residual = kNoValue;
+  SharedFactor shared = SharedFactor::kNone;
+  std::shared_ptr<SharedGradients> shared_gradients;
 
   std::string name() const { return "low_rank"; }
-  std::vector<Tensor> saved() const { return {x, inner}; }
+  std::vector<Tensor> saved() const { return {x.kept(), inner}; }
 
-  void backward(Context& ctx, Gradients& gradients, ValueId y) const {
+  void backward(Context& ctx, Gradients& gradients, ValueId y) {
     const Tensor dy = gradients.take(y);
     gradients.add(ctx, residual, dy);
     const Tensor dinner = ctx.empty(inner.shape(), inner.dtype());
     ctx.run(MatmulArgs{
-        .a = dy.rows(), .b = parameter(ctx, adapter.b, x.dtype()), .d = dinner.rows(), .math = math});
+        .a = dy.rows(), .b = parameter(ctx, adapter.b, inner.dtype()), .d = dinner.rows(), .math = math});
     scale(ctx, dinner, adapter.scale);
-    run_or_defer(ctx, LowRankParameterGradients{.dy = dy,
-                                                .inner = inner,
-                                                .dinner_scaled = dinner,
-                                                .x = x,
-                                                .a = adapter.a,
-                                                .b = adapter.b,
-                                                .math = math});
+    add(ctx, {.left = dy, .right = inner, .factor = adapter.b, .math = math}, shared == SharedFactor::kB);
+    add(ctx, {.left = dinner, .right = x.take(ctx), .factor = adapter.a, .math = math},
+        shared == SharedFactor::kA);
     if (x.id() == kNoValue) return;
-    const Tensor dx = ctx.empty(x.shape(), x.dtype());
-    ctx.run(MatmulArgs{
-        .a = dinner.rows(), .b = parameter(ctx, adapter.a, x.dtype()), .d = dx.rows(), .math = math});
+    const Tensor a = parameter(ctx, adapter.a, inner.dtype());
+    const bool is_partial = shared == SharedFactor::kA;
+    const Tensor dx = ctx.empty(x.shape(), is_partial ? DType::kFloat32 : inner.dtype());
+    if (is_partial) {
+      ctx.run(ProductSumArgs{.products = {{.a = dinner.rows(), .b = a}}, .d = dx.rows(), .math = math});
+    } else {
+      ctx.run(MatmulArgs{.a = dinner.rows(), .b = a, .d = dx.rows(), .math = math});
+    }
     gradients.add(ctx, x.id(), dx);
+  }
+
+ private:
+  void add(Context& ctx, FactorGradient gradient, bool is_shared) const {
+    if (!is_shared) return run_or_defer(ctx, std::move(gradient));
+    const Tensor partial = ctx.empty({gradient.left.shape().dim(-1), gradient.right.shape().dim(-1)});
+    gradient.write(ctx, {partial, GradientMode::kOverwrite});
+    shared_gradients->add(ctx, gradient.factor, partial);
   }
 };
 
@@ -79,25 +90,55 @@ void check_low_rank_shapes(const Tensor& x, const Tensor& a, const Tensor& b, co
                 shape.to_string());
 }
 
+/// s x A^T
+Tensor inner_product(Context& ctx, const Tensor& x, const Tensor& a, float factor, MathMode math) {
+  const Tensor inner = ctx.empty(x.shape().with_last(a.shape().dim(0)), x.dtype());
+  ctx.run(MatmulArgs{.a = x.rows(), .b = a, .d = inner.rows(), .transpose_b = Transpose::kYes, .math = math});
+  scale(ctx, inner, factor);
+  return inner;
+}
+
 }  // namespace
 
-Tensor low_rank(Context& ctx, const Tensor& input, const Adapter& adapter, const Tensor& residual_input) {
+Tensor low_rank(Context& ctx, const Tensor& input, const Adapter& adapter, const Tensor& residual_input,
+                LinearCut cut) {
   const DType dtype = ctx.precision.dtype_of(OpKind::kLinear, input.dtype());
   const MathMode math = ctx.precision.math_of(OpKind::kLinear);
   const Tensor a = parameter(ctx, adapter.a, dtype), b = parameter(ctx, adapter.b, dtype);
   check_low_rank_shapes(input, a, b, residual_input);
   const Tensor x = cast(ctx, input, dtype);
   const Tensor residual = residual_input.defined() ? cast(ctx, residual_input, dtype) : Tensor();
-  const Tensor inner = ctx.empty(x.shape().with_last(a.shape().dim(0)), dtype);
-  ctx.run(MatmulArgs{.a = x.rows(), .b = a, .d = inner.rows(), .transpose_b = Transpose::kYes, .math = math});
-  scale(ctx, inner, adapter.scale);
+  const Tensor inner = inner_product(ctx, x, a, adapter.scale, math);
   const Tensor y = ctx.empty(x.shape().with_last(b.shape().dim(0)), dtype);
   MatmulArgs outer{.a = inner.rows(), .b = b, .d = y.rows(), .transpose_b = Transpose::kYes, .math = math};
   if (residual.defined()) outer.residual = residual.rows();
   ctx.run(outer);
-  return recorded(
-      ctx, y,
-      LowRankBackward{.x = x, .inner = inner, .adapter = adapter, .math = math, .residual = residual.id()});
+  const bool is_cut = cut == LinearCut::kColumns;
+  return recorded(ctx, y,
+                  LowRankBackward{.x = SavedTensor(ctx, x),
+                                  .inner = inner,
+                                  .adapter = adapter,
+                                  .math = math,
+                                  .residual = residual.id(),
+                                  .shared = is_cut ? SharedFactor::kA : SharedFactor::kNone,
+                                  .shared_gradients = is_cut ? ctx.shared_gradients : nullptr});
+}
+
+RowsLowRank rows_low_rank(Context& ctx, const Tensor& x, const Adapter& adapter) {
+  const MathMode math = ctx.precision.math_of(OpKind::kLinear);
+  const Tensor a = parameter(ctx, adapter.a, x.dtype()), b = parameter(ctx, adapter.b, x.dtype());
+  check_low_rank_shapes(x, a, b, {});
+  RowsLowRank rows{.inner = inner_product(ctx, x, a, adapter.scale, math), .b = b};
+  if (ctx.tape == nullptr) return rows;
+  LowRankBackward backward{.x = SavedTensor(ctx, x),
+                           .inner = rows.inner,
+                           .adapter = adapter,
+                           .math = math,
+                           .shared = SharedFactor::kB,
+                           .shared_gradients = ctx.shared_gradients};
+  rows.partial = ctx.tape->new_value();
+  ctx.tape->record(std::make_unique<RecordedOp<LowRankBackward>>(rows.partial, std::move(backward)));
+  return rows;
 }
 
 }  // namespace trireme::ops

@@ -236,11 +236,13 @@ def draw_frozen_parameters(numbers, job):
     """Low-rank adapters beside frozen weights, or some frozen parameters; most jobs have neither."""
     model = job["model"]
     choice = often(numbers, {"all trained": 6, "lora": 2, "freeze": 2})
-    if choice == "lora" and "layers" in model and "tensor_chunks" not in model and model["name"] != "unet":
+    if choice == "lora" and "layers" in model and model["name"] != "unet":
         targets = numbers.choice([["*"], ["attention.*"], ["mlp.*"]])
         if model["name"] == "lstm":
             targets = numbers.choice([["*"], ["weight_ih_l0"]])
         job["train.lora"] = {"targets": targets, "rank": 1, "alpha": numbers.choice([1.0, 4.0])}
+        if numbers.random() < 0.4:
+            job["train.lora"]["quantize"] = "nf4"
     elif choice == "freeze":
         patterns = {"gpt": ["embedding*", "*bias", "blocks.0.*"], "bert": ["embedding*", "*bias", "blocks.0.*"],
                     "llama": ["embedding*", "blocks.0.*"], "unet": ["conv_in*", "*bias", "mid_block*"],

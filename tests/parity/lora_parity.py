@@ -26,10 +26,12 @@ from hf_parity import GPT, LLAMA, SGD_JOB, randomize, run
 from resnet_parity import write_safetensors
 
 RANK, ALPHA, RATE, TOKENS = 4, 6.0, 0.5, 24
-# Our targets, and which of their layers share A there: the parts of packed weights.
-CASES = {"gpt2": (GPT, ["*"], ()),
-         "llama": (LLAMA, ["attention.qkv", "attention.out", "mlp.*"],
-                   (("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), ("mlp.gate_proj", "mlp.up_proj")))}
+# Our targets, which of their layers share A there: the parts of packed weights, and our tensor chunks.
+PACKED = (("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"), ("mlp.gate_proj", "mlp.up_proj"))
+CASES = {"gpt2": (GPT, ["*"], (), 1),
+         "gpt2_chunks": (GPT, ["*"], (), 4),
+         "llama": (LLAMA, ["attention.qkv", "attention.out", "mlp.*"], PACKED, 1),
+         "llama_chunks": (LLAMA, ["attention.qkv", "attention.out", "mlp.*"], PACKED, 2)}
 PREFIX = "base_model.model."
 
 LORA = "lora = {{ rank = {rank}, alpha = {alpha}, targets = {targets} }}"
@@ -86,13 +88,14 @@ def sgd_step(model, matrices, tokens):
 class Case:
     def __init__(self, name, args, folder):
         self.name, self.args, self.folder, self.report = name, args, folder, Report()
-        self.config, self.targets, self.shared = CASES[name]
+        self.config, self.targets, self.shared, self.chunks = CASES[name]
 
     def train(self, steps):
         """Our run of `steps` steps, and its adapters from PEFT's folder."""
         lora = LORA.format(rank=RANK, alpha=ALPHA, targets=json.dumps(self.targets))
         (self.folder / "job.toml").write_text(SGD_JOB.format(folder="base", steps=steps, rate=RATE, more=lora))
-        run([self.args.trireme, "train", "job.toml", "--out", f"run-{steps}"], self.folder)
+        run([self.args.trireme, "train", "job.toml", "--out", f"run-{steps}",
+             "--set", f"model.tensor_chunks={self.chunks}"], self.folder)
         run([self.args.trireme, "export", f"run-{steps}", "--format", "hf", "--adapters", "--out", f"peft-{steps}"],
             self.folder)
         config = json.loads((self.folder / f"peft-{steps}" / "adapter_config.json").read_text())

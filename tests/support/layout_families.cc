@@ -286,6 +286,7 @@ RunOutcome run_family(const LayoutFamily& family, PrecisionMode mode, const Rank
                         .seed = 3,
                         .optimizer = {.weight_decay = 0.1f},
                         .grad_clip = 0.5f,
+                        .rules = family.rules,
                         .layout = on.layout,
                         .sample = family.sample,
                         .precision = Precision(mode)};

@@ -30,6 +30,7 @@ struct LayoutFamily {
   /// Targets of a global batch; empty: all of its samples have targets_of_sample.
   std::function<std::int64_t(std::int64_t first)> targets = {};
   std::int64_t targets_of_sample = 1;
+  ParameterRules rules = {};
   int tensor_chunks = 1;  // 1: runs on common_layouts(); more: on tensor_layouts()
   std::int64_t steps = 3;
   bool has_fp8 = true;  // false: no product of the model can be in fp8

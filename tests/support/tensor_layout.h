@@ -129,16 +129,16 @@ struct ChunkedJob {
     }
   }
 
-  /// Also checks memory and traffic against their prediction. `frozen`: patterns of parameters.
+  /// Also checks memory and traffic against their prediction.
   RunOutcome run(const BuildModel& build, PrecisionMode mode, bool tied, const TensorLayout& layout,
-                 const std::vector<std::string>& frozen = {}) const {
-    return run(build, Precision(mode), tied, layout, frozen);
+                 const ParameterRules& rules = {}) const {
+    return run(build, Precision(mode), tied, layout, rules);
   }
 
   RunOutcome run(const BuildModel& build, const Precision& precision, bool tied, const TensorLayout& layout,
-                 const std::vector<std::string>& frozen = {}) const {
+                 const ParameterRules& rules = {}) const {
     EngineOptions engine_options = options(precision, layout);
-    engine_options.rules.frozen = frozen;
+    engine_options.rules = rules;
     return run_as_predicted(
         {.blocks = std::make_shared<const BlockList>(build(tied)),
          .options = engine_options,

@@ -9,6 +9,7 @@
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "runtime/data/document_dataset.h"
+#include "tests/support/adapted_model.h"
 #include "tests/support/layout_families.h"
 #include "tests/support/sample_chats.h"
 #include "tests/support/sanitized.h"
@@ -97,8 +98,52 @@ TEST_P(ChatLayouts, AccumulationChangesNoBit) {
   }
 }
 
+/// A decoder like Qwen3's or Gemma 3's in four tensor chunks, with adapters of all of its layers.
+BlockList decoder_in_chunks(bool is_gemma) {
+  LlamaConfig config{.layers = 3,
+                     .hidden = 24,
+                     .heads = 8,
+                     .kv_heads = 4,
+                     .head_width = 6,
+                     .ffn = 40,
+                     .vocab = 40,
+                     .seq_len = kRow,
+                     .rope_theta = 100.0,
+                     .qk_norm = QkNorm::kHead,
+                     .tied = true,
+                     .tensor_chunks = 4};
+  if (is_gemma) {
+    config.norm_position = NormPosition::kBoth, config.norm_unit_offset = true;
+    config.mlp_gate = MlpGate::kGelu, config.embedding_scale = 4.9;
+    config.window = 5, config.layer_pattern = "wf", config.rope_local_theta = 10.0;
+  }
+  return testing::adapted(build_llama(config));
+}
+
+// Packed rows x tensor and sequence axes x stages x ZeRO x recompute x adapters, with weights in four bits.
+TEST_P(ChatLayouts, AdaptersOfDecodersInChunksGiveTheSameState) {
+  for (const bool is_gemma : {false, true}) {
+    LayoutFamily family = decoder_on(/*is_llama=*/true, /*pack=*/true);
+    family.name = is_gemma ? "gemma3" : "qwen3";
+    family.build = [is_gemma] { return decoder_in_chunks(is_gemma); };
+    for (const bool quantizes : {false, true}) {
+      family.rules = testing::adapter_rules(quantizes);
+      SCOPED_TRACE(family.name + (quantizes ? " in four bits" : ""));
+      const auto expected = testing::run_family(family, GetParam(), {});
+      EXPECT_GT(expected.train_loss, 0);
+      for (RankedLayout layout : testing::sampled(testing::tensor_layouts(), 3)) {
+        for (const bool sequence : {false, true}) {
+          layout.layout.sequence = sequence && layout.layout.tensor > 1;
+          EXPECT_TRUE(testing::run_family(family, GetParam(), layout) == expected) << layout.to_string();
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, ChatLayouts,
-                         ::testing::Values(PrecisionMode::kFp32, PrecisionMode::kBf16),
+                         ::testing::Values(PrecisionMode::kFp32, PrecisionMode::kTf32, PrecisionMode::kFp16,
+                                           PrecisionMode::kBf16),
                          [](const auto& info) { return std::string(name(info.param)); });
 
 // Runs on one rank that trains in steps of `global_batch` rows.

@@ -174,14 +174,15 @@ TEST(TensorLayouts, AnOddVocabularyIsNotCut) {
 TEST(TensorLayouts, FrozenTablesToo) {
   const Layout layouts[] = {kSome[0], kSome[2], kSome[4]};
   for (const char* frozen : {"embedding*", "embedding.tokens*"}) {
-    const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {}, {frozen});
+    const RunOutcome expected = kJob.run(kGpt, PrecisionMode::kFp32, true, {}, {.frozen = {frozen}});
     EXPECT_TRUE(std::isfinite(expected.eval_loss));
     for (const Layout& layout : layouts)
-      EXPECT_TRUE(kJob.run(kGpt, PrecisionMode::kFp32, true, layout, {frozen}) == expected)
+      EXPECT_TRUE(kJob.run(kGpt, PrecisionMode::kFp32, true, layout, {.frozen = {frozen}}) == expected)
           << layout.to_string();
   }
-  const RunOutcome expected = kJob.run(kLlama, PrecisionMode::kFp32, false, {}, {"embedding*"});
-  EXPECT_TRUE(kJob.run(kLlama, PrecisionMode::kFp32, false, layouts[0], {"embedding*"}) == expected);
+  const RunOutcome expected = kJob.run(kLlama, PrecisionMode::kFp32, false, {}, {.frozen = {"embedding*"}});
+  EXPECT_TRUE(kJob.run(kLlama, PrecisionMode::kFp32, false, layouts[0], {.frozen = {"embedding*"}}) ==
+              expected);
 }
 
 // Ranks divide the heads; the remaining factor of the groups splits the sums of each rank.
