@@ -3,10 +3,10 @@
 //
 // [Note: parts of an attention] cuDNN before 9.25 writes the score gradients of a deterministic backward to a
 // workspace that grows with T * T: 3.4 GB for 25 heads of 8192 tokens. A backward therefore runs in parts
-// whose score gradients need at most 1 GiB. A part is several samples, or several heads of one sample. All
-// parts are equal and share one plan. The shape alone decides the split, not the library's version. The whole
-// workspace of an engine may be a quarter larger. From T = 25906 on, a single head needs more than that, and
-// the native kernel runs.
+// whose score gradients need at most 1 GiB. A part is several samples, or several heads of one sample: whole
+// groups of heads that share keys, if a group fits. All parts are equal and share one plan. The shape alone
+// decides the split, not the library's version. The whole workspace of an engine may be a quarter larger.
+// From T = 25906 on, a single head needs more than that, and the native kernel runs.
 #pragma once
 
 #include <algorithm>
@@ -60,16 +60,17 @@ inline std::int64_t divisor_within(std::int64_t n, std::int64_t most) {
 
 /// The scores of a backward.
 struct AttentionScores {
-  std::int64_t samples, heads, queries, keys;
+  std::int64_t samples, heads, group, queries, keys;
   DType dtype;
 
   std::int64_t head_bytes() const { return queries * keys * size_bytes(dtype); }
 };
 inline AttentionScores scores_of(const AttentionBwdArgs& args) {
-  return {args.qkv.shape[0], args.num_heads, args.qkv.shape[1], args.qkv.shape[1], args.qkv.dtype};
+  const std::int64_t seq_len = args.qkv.shape[1];
+  return {args.qkv.shape[0], args.num_heads, packed_heads(args).group(), seq_len, seq_len, args.qkv.dtype};
 }
 inline AttentionScores scores_of(const CrossAttentionBwdArgs& args) {
-  return {args.q.shape[0], args.num_heads, args.q.shape[1], args.k.shape[1], args.q.dtype};
+  return {args.q.shape[0], args.num_heads, 1, args.q.shape[1], args.k.shape[1], args.q.dtype};
 }
 
 /// See [Note: parts of an attention].
@@ -77,7 +78,10 @@ template <class Args>
 AttentionPart attention_part(const Args& args, std::int64_t score_bytes = kAttentionScoreBytes) {
   const AttentionScores all = scores_of(args);
   const std::int64_t head_bytes = all.head_bytes();
-  if (all.heads * head_bytes > score_bytes) return {1, divisor_within(all.heads, score_bytes / head_bytes)};
+  if (all.heads * head_bytes > score_bytes) {
+    const std::int64_t unit = all.group * head_bytes > score_bytes ? 1 : all.group;
+    return {1, unit * divisor_within(all.heads / unit, score_bytes / (unit * head_bytes))};
+  }
   return {divisor_within(all.samples, score_bytes / (all.heads * head_bytes)), all.heads};
 }
 
@@ -95,9 +99,17 @@ inline std::int64_t repeated_heads_bytes(ConstTensorView qkv, const PackedHeads&
   return samples * qkv.shape[1] * 2 * heads.width() * size_bytes(qkv.dtype);
 }
 
-/// Bytes that the backward allocates beside its tensors: the score gradients of a part, one sum per row of
-/// scores, and for grouped queries the copied keys and values with their gradients. 0 where the native kernel
-/// runs. Later versions of cuDNN need less.
+/// The samples at a time whose keys and values are copied. Copies for whole groups are made where cuDNN has
+/// refused the actual heads. Half of a part then needs no more memory than attention_bwd_workspace() counts.
+inline std::int64_t copied_samples(const PackedHeads& heads, const AttentionPart& part) {
+  const bool is_refused = part.heads % heads.group() == 0;
+  return is_refused ? divisor_within(part.samples, part.samples / 2) : part.samples;
+}
+
+/// Bytes that the backward allocates beside its tensors: the score gradients of a part, and one sum per row
+/// of scores. For grouped queries also the gradients of keys and values for each query head, and, if a part
+/// is less than a group, copies of the keys and values. 0 where the native kernel runs. Later versions of
+/// cuDNN need less. More is needed for parts of one sample whose actual heads cuDNN refuses.
 inline std::int64_t attention_bwd_workspace(const AttentionBwdArgs& args,
                                             std::int64_t score_bytes = kAttentionScoreBytes) {
   if (!suits_attention_library(args)) return 0;
@@ -106,11 +118,15 @@ inline std::int64_t attention_bwd_workspace(const AttentionBwdArgs& args,
   const AttentionPart part = attention_part(args, score_bytes);
   const std::int64_t scores = part.samples * part.heads * seq_len * seq_len * size_bytes(args.qkv.dtype);
   if (scores > attention_engine_bytes(score_bytes) || !goes_in_parts(args, part)) return 0;
-  const std::int64_t samples = heads.group() > 1 ? part.samples : args.qkv.shape[0];
-  const std::int64_t copies =
-      heads.group() > 1 ? 2 * charged_bytes(repeated_heads_bytes(args.qkv, heads, samples)) : 0;
-  const std::int64_t rows = samples * heads.queries * seq_len;
-  return charged_bytes(scores) + charged_bytes(rows * std::int64_t{sizeof(float)}) + copies;
+  const auto sums_of = [&](std::int64_t samples) {
+    return charged_bytes(samples * heads.queries * seq_len * std::int64_t{sizeof(float)});
+  };
+  const std::int64_t of_queries = repeated_heads_bytes(args.qkv, heads, part.samples);
+  if (part.heads % heads.group() != 0) {
+    return charged_bytes(scores) + sums_of(part.samples) + 2 * charged_bytes(of_queries);
+  }
+  const std::int64_t gradients = heads.group() > 1 ? of_queries / heads.queries * part.heads : 0;
+  return charged_bytes(scores + gradients) + sums_of(args.qkv.shape[0]);
 }
 
 /// The same for cross-attention, whose heads are never grouped.

@@ -109,7 +109,7 @@ ops::QkvProjection LlamaBlock::projection(const Chunk& chunk, ops::LinearCut cut
              Context& ctx, const Tensor& x) {
     Tensor qkv = ops::linear(ctx, x, weight, linear);
     if (q_gamma.defined()) qkv = ops::head_norm(ctx, qkv, q_gamma, k_gamma, norm);
-    return rope.rope.num_pairs > 0 ? ops::rope(ctx, qkv, rope) : qkv;
+    return rope.rope.num_pairs > 0 ? ops::rope(ctx, std::move(qkv), rope) : qkv;
   };
 }
 

@@ -29,16 +29,28 @@ inline dim3 grid_of(std::int64_t blocks) {
   return dim3(static_cast<unsigned>(blocks));
 }
 
-/// Launches `kernel` on the context's stream. `op` names it in errors.
+/// Launches `kernel` on the context's stream, in clusters of `cluster` neighbouring blocks if that is more
+/// than 1 (see cluster.cuh). `op` names it in errors.
 template <class... Params, class... Args>
-void launch(const KernelContext& exec, const char* op, dim3 grid, dim3 block, std::size_t shared_bytes,
-            void (*kernel)(Params...), Args&&... args) {
+void launch_clusters(const KernelContext& exec, const char* op, unsigned cluster, dim3 grid, dim3 block,
+                     std::size_t shared_bytes, void (*kernel)(Params...), Args&&... args) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream_of(exec).get();
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {cluster, 1, 1};
+  config.attrs = &attribute;
+  config.numAttrs = cluster > 1 ? 1 : 0;
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...), op);
+}
+
+template <class... Params, class... Args>
+void launch(const KernelContext& exec, const char* op, dim3 grid, dim3 block, std::size_t shared_bytes,
+            void (*kernel)(Params...), Args&&... args) {
+  launch_clusters(exec, op, 1, grid, block, shared_bytes, kernel, std::forward<Args>(args)...);
 }
 
 /// Calls run(T{}) with the element type of `dtype`. Throws Error(kUnsupported) for types that are not floats.

@@ -1,4 +1,5 @@
-// Detects tensor cores that the native kernels use. For .cu files, which know their target architectures.
+// Detects tensor cores and clusters that the native kernels use. For .cu files, which know their target
+// architectures.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,14 +23,24 @@ inline int newest_code_for(int capability) {
 #endif
 }
 
-/// True if the context's card has the tensor cores of sm_80 and this build has code for them.
-inline bool has_tensor_cores(const KernelContext& exec) {
+/// The architecture whose code the context's card runs.
+inline int code_capability(const KernelContext& exec) {
   int major = 0, minor = 0;
   check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, exec.device.index),
         "cudaDeviceGetAttribute");
   check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, exec.device.index),
         "cudaDeviceGetAttribute");
-  return newest_code_for(10 * major + minor) >= 80;
+  return newest_code_for(10 * major + minor);
+}
+
+/// True if the context's card has the tensor cores of sm_80 and this build has code for them.
+inline bool has_tensor_cores(const KernelContext& exec) {
+  return code_capability(exec) >= 80;
+}
+
+/// True if the context's card has the clusters of sm_90 and this build has code for them.
+inline bool has_clusters(const KernelContext& exec) {
+  return code_capability(exec) >= 90;
 }
 
 }  // namespace trireme::cuda

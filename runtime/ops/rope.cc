@@ -88,7 +88,7 @@ double rope_attention_factor(const RopeScaling& scaling) {
   return scaling.kind == RopeScaling::Kind::kYarn ? 0.1 * std::log(scaling.factor) + 1.0 : 1.0;
 }
 
-Tensor rope(Context& ctx, const Tensor& input, const RopeOptions& options) {
+Tensor rope(Context& ctx, Tensor input, const RopeOptions& options) {
   const std::int64_t heads = options.num_heads, kv_heads = options.num_kv_heads;
   const std::int64_t head_dim = 2 * std::int64_t{options.rope.num_pairs};
   TRIREME_CHECK(heads >= 1 && kv_heads >= 1 && heads % kv_heads == 0,
@@ -98,7 +98,8 @@ Tensor rope(Context& ctx, const Tensor& input, const RopeOptions& options) {
       "rope: input {} is not [B, T, (num_heads + 2 num_kv_heads) head_dim] with {} and {} heads of {}",
       input.shape().to_string(), heads, kv_heads, head_dim);
   const Tensor x = cast(ctx, input, ctx.precision.dtype_of(OpKind::kRope, input.dtype()));
-  const Tensor y = ctx.empty(x.shape(), x.dtype());
+  input = Tensor();
+  const Tensor y = x.unique() ? x : ctx.empty(x.shape(), x.dtype());
   ctx.run(RopeFwdArgs{.qkv = x,
                       .out = y,
                       .num_heads = options.num_heads,

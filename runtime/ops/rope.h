@@ -38,7 +38,8 @@ struct RopeOptions {
 };
 
 /// Input [B, T, (num_heads + 2 num_kv_heads) head_dim], packed [q | k | v] as in attention(). Returns the
-/// same shape with q and k rotated by their positions. Backward saves nothing.
-Tensor rope(Context& ctx, const Tensor& input, const RopeOptions& options);
+/// same shape with q and k rotated by their positions, in the memory of `input` if nothing else holds it.
+/// Backward saves nothing.
+Tensor rope(Context& ctx, Tensor input, const RopeOptions& options);
 
 }  // namespace trireme::ops

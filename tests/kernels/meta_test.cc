@@ -74,15 +74,17 @@ TEST_F(MetaTest, CountsTheWorkspaceOfAttentionForJobsOnCudaAlone) {
   EXPECT_EQ(allocator_.stats().current[MemoryCategory::kWorkspace], 0);
   EXPECT_EQ(attention_bwd_workspace(args, std::int64_t{1} << 40), 50 * head + rows) << "without the cap";
   EXPECT_EQ(attention_bwd_workspace(attention_of(4, 12, 1024)), 4 * 12 * (1024 * 1024 * 2 + 1024 * 4));
-  // The workspace has copies of keys and values and their gradients, for the samples of a part: see [Note:
-  // grouped queries on cuda].
+  // The workspace has gradients of keys and values for each query head of a part. If a part is less than a
+  // group of 4 heads, it also has copies of keys and values: see [Note: grouped queries on cuda].
   AttentionBwdArgs grouped = attention_of(4, 8, 4096);
   grouped.num_kv_heads = 2;
   grouped.qkv.shape = grouped.dqkv.shape = {4, 4096, (8 + 2 * 2) * 64};
-  const std::int64_t sample = std::int64_t{8} * 4096 * 4096 * 2;
-  EXPECT_EQ(attention_bwd_workspace(grouped),
-            4 * sample + 4 * 8 * 4096 * 4 + 2 * 4 * 4096 * (2 * 8 * 64) * 2);
-  EXPECT_EQ(attention_bwd_workspace(grouped, sample), sample + 8 * 4096 * 4 + 2 * 4096 * (2 * 8 * 64) * 2);
+  const std::int64_t sample = std::int64_t{8} * 4096 * 4096 * 2, gradients = 4096 * (2 * 8 * 64) * 2,
+                     sums = 8 * 4096 * 4;
+  EXPECT_EQ(attention_bwd_workspace(grouped), 4 * (sample + gradients + sums));
+  EXPECT_EQ(attention_bwd_workspace(grouped, sample), sample + gradients + 4 * sums);
+  EXPECT_EQ(attention_bwd_workspace(grouped, sample - 1), sample / 2 + gradients / 2 + 4 * sums);
+  EXPECT_EQ(attention_bwd_workspace(grouped, sample / 2 - 1), sample / 4 + 2 * gradients + sums);
   // Native kernels run these calls, without a workspace.
   AttentionBwdArgs with_dropout = args;
   with_dropout.dropout_p = 0.1f;

@@ -58,9 +58,9 @@ bool run_library_bwd(const KernelContext& exec, const AttentionBwdArgs& args) {
   AttentionLibrary& library = stream_of(exec).attention_library();
   const PackedHeads heads = packed_heads(args);
   const AttentionPart part = attention_part(args);
-  const bool copies = heads.group() > 1 && AttentionLibrary::exists() && goes_in_parts(args, part);
-  if (!copies) return library.run_bwd(args);
-  const std::int64_t samples = part.samples;
+  if (library.run_bwd(args)) return true;
+  if (heads.group() == 1 || !AttentionLibrary::exists() || !goes_in_parts(args, part)) return false;
+  const std::int64_t samples = copied_samples(heads, part);
   const auto bytes = static_cast<std::size_t>(repeated_heads_bytes(args.qkv, heads, samples));
   const Workspace rows(exec, bytes), gradients(exec, bytes);
   const RepeatedHeads repeated{.rows = rows.as<void>(), .gradients = gradients.as<void>()};

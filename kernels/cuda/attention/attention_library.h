@@ -26,8 +26,8 @@ class AttentionLibrary {
   /// first refusal of a shape is logged. Keys and values come from `repeated` unless it is null.
   bool run_fwd(const AttentionFwdArgs& args, const RepeatedHeads* repeated = nullptr);
   bool run_fwd(const CrossAttentionFwdArgs& args);
-  /// Same as run_fwd(), with deterministic algorithms only. Grouped queries need `repeated`, which receives
-  /// the gradients of its keys and values.
+  /// Same as run_fwd(), with deterministic algorithms only. `repeated` receives the gradients of its keys and
+  /// values.
   bool run_bwd(const AttentionBwdArgs& args, const RepeatedHeads* repeated = nullptr);
   bool run_bwd(const CrossAttentionBwdArgs& args);
 

@@ -1,7 +1,6 @@
 // Attention by cuDNN: its plans run on the caller's memory, whole or in parts.
 #include "kernels/cuda/attention/attention_library.h"
 
-#include <cassert>
 #include <cmath>
 #include <utility>
 
@@ -25,9 +24,10 @@ bool is_readable(const AttentionProblem& p, std::initializer_list<const void*> p
 struct PartPlace {
   std::int64_t sample = 0, head = 0;
 
-  // Start within samples of `rows` rows of `pitch` 16-bit elements.
-  void* rows(const void* data, const AttentionProblem& p, std::int64_t rows, std::int64_t pitch) const {
-    const std::int64_t elems = sample * rows * pitch + head * p.head_dim;
+  // Start within samples of `rows` rows of `pitch` 16-bit elements, with `heads` heads in a part.
+  void* rows(const void* data, const AttentionProblem& p, std::int64_t rows, std::int64_t pitch,
+             std::int64_t heads) const {
+    const std::int64_t elems = sample * rows * pitch + head / p.heads * heads * p.head_dim;
     return const_cast<std::uint16_t*>(static_cast<const std::uint16_t*>(data) + elems);
   }
   // Start within fp32 values, one per row of scores.
@@ -65,9 +65,9 @@ using Tensors = std::vector<std::pair<AttentionTensor, void*>>;
 
 Tensors tensors_of(const AttentionProblem& p, const PartPlace& place, const Operands& memory,
                    Scalars& scalars) {
-  const auto q = [&](const void* data) { return place.rows(data, p, p.num_queries, p.pitch()); };
-  const auto kv = [&](const void* data) { return place.rows(data, p, p.num_keys, p.kv_pitch()); };
-  const auto out = [&](const void* data) { return place.rows(data, p, p.num_queries, p.width()); };
+  const auto q = [&](const void* data) { return place.rows(data, p, p.num_queries, p.pitch(), p.heads); };
+  const auto kv = [&](const void* data) { return place.rows(data, p, p.num_keys, p.kv_pitch(), p.kv_heads); };
+  const auto out = [&](const void* data) { return place.rows(data, p, p.num_queries, p.width(), p.heads); };
   Tensors tensors = {{kQ, q(memory.q)},        {kK, kv(memory.k)},
                      {kV, kv(memory.v)},       {kO, out(memory.out)},
                      {kScale, &scalars.scale}, {kStats, place.row_values(memory.lse, p)}};
@@ -116,7 +116,7 @@ struct AttentionLibrary::State {
     return plans.run(problem, [&](const CudnnPlan& plan) { return run(plan, tensors); });
   }
 
-  // A backward in equal parts. Sets memory.delta.
+  // A backward in equal parts. Sets memory.delta. Returns false if a part would be less than a group.
   bool run_in_parts(const AttentionProblem& whole, const AttentionPart& part, float scale, Operands memory);
   // Warns once, and returns false.
   bool refuse_parts(std::int64_t tokens);
@@ -205,8 +205,9 @@ bool AttentionLibrary::State::run_in_parts(const AttentionProblem& whole, const 
                                            float scale, Operands memory) {
   AttentionProblem p = whole;
   p.samples = part.samples;
-  p.heads = p.kv_heads = part.heads;
-  assert(whole.kv_heads == whole.heads);
+  p.heads = part.heads;
+  p.kv_heads = part.heads * whole.kv_heads / whole.heads;
+  if (p.kv_heads * whole.heads != p.heads * whole.kv_heads) return false;
   if (plans.plan_for(p) == nullptr) return false;
   const Buffer delta(allocator,
                      static_cast<std::size_t>(whole.samples * whole.heads * p.num_queries) * sizeof(float),

@@ -14,7 +14,8 @@
 // nondeterministic. Such an engine is used if it repeats its bits in a trial: several calls of the problem's
 // shape, on numbers whose sums depend on their order. The trial runs when the plan is made, and is logged. It
 // proves nothing: a race that shows on one rank only would give that rank another engine, and other last
-// bits.
+// bits. Grouped queries have no such last forms, because copies of the heads may still have an engine without
+// the mark.
 //
 // [Note: defects of cuDNN's attention] Some versions propose engines that compute wrong results or read
 // beyond their tensors. cuDNN's own frontend keeps a list of them and refuses or works around them. Here,
@@ -83,6 +84,13 @@ CudnnGraph backward_graph(const AttentionProblem& p, cudnnDataType_t factors, cu
              dk = keys_or_values(kDK), dv = keys_or_values(kDV), o = rows(kO), dout = rows(kDO),
              stats = row_values(kStats);
   const auto scale = graph.scalar(kScale);
+  // See [Note: grouped queries on cuda]. The graph is the one of cuDNN's own frontend.
+  const auto sum_over_queries = [&](const CudnnGraph::Tensor& a, const CudnnGraph::Tensor& b,
+                                    const CudnnGraph::Tensor& to) {
+    if (p.kv_heads == p.heads) return graph.matmul(a, b, to);
+    const auto of_queries = graph.intermediate({p.samples, p.heads, p.num_keys, p.head_dim}, p.type());
+    return graph.reduce(CUDNN_REDUCE_TENSOR_ADD, graph.matmul(a, b, of_queries), to);
+  };
   const std::int64_t scores_of_head = p.num_queries * p.num_keys;
   const CudnnGraph::Extents transposed_scores = {p.heads * scores_of_head, scores_of_head, 1, p.num_keys};
 
@@ -91,11 +99,11 @@ CudnnGraph backward_graph(const AttentionProblem& p, cudnnDataType_t factors, cu
   const auto scaled = graph.pointwise(CUDNN_POINTWISE_MUL, graph.matmul(q, kt), scale);
   const auto scores = masked(graph, p, graph.pointwise(CUDNN_POINTWISE_SUB, scaled, stats));
   const auto probabilities = graph.pointwise(CUDNN_POINTWISE_EXP, scores);
-  graph.matmul(graph.transpose(probabilities, transposed_scores, factors), dout, dv);
+  sum_over_queries(graph.transpose(probabilities, transposed_scores, factors), dout, dv);
   const auto dp = graph.pointwise(CUDNN_POINTWISE_SUB, graph.matmul(dout, vt), delta);
   const auto ds =
       graph.pointwise(CUDNN_POINTWISE_MUL, graph.pointwise(CUDNN_POINTWISE_MUL, dp, probabilities), scale);
-  graph.matmul(graph.transpose(ds, transposed_scores, factors), q, dk);
+  sum_over_queries(graph.transpose(ds, transposed_scores, factors), q, dk);
   graph.matmul(ds, graph.transpose(kt, p.kv_strides(), keys), dq);  // [Note: deterministic attention]
   return graph;
 }

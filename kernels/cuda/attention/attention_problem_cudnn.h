@@ -23,7 +23,8 @@ struct AttentionProblem {
 
   // See [Note: intermediates of attention].
   int descriptions() const { return backward ? 3 : 2; }
-  int forms() const { return 2 * descriptions(); }
+  bool is_grouped() const { return kv_heads < heads; }
+  int forms() const { return (is_grouped() ? 1 : 2) * descriptions(); }
   bool wants_trial(int form) const { return form >= descriptions(); }
   cudnnDataType_t keys_type(int form) const {
     return backward && form % descriptions() == 0 ? CUDNN_DATA_FLOAT : type();
@@ -32,13 +33,16 @@ struct AttentionProblem {
     return form % descriptions() == descriptions() - 1 ? CUDNN_DATA_FLOAT : type();
   }
   const char* successor() const {
-    return kv_heads < heads ? "keys and values are copied for each head of queries"
-                            : "the slower native kernel runs";
+    return is_grouped() ? "keys and values are copied for each head of queries"
+                        : "the slower native kernel runs";
   }
   CudnnGraph graph(int form) const;
   EngineLimits limits(int form) const {
-    EngineLimits made{.most_workspace_bytes =
-                          static_cast<std::size_t>(attention_engine_bytes(kAttentionScoreBytes))};
+    // The gradients of a group's heads are in the workspace, too, perhaps in fp32.
+    const std::int64_t of_queries =
+        backward && is_grouped() ? 2 * samples * heads * num_keys * head_dim * std::int64_t{4} : 0;
+    EngineLimits made{.most_workspace_bytes = static_cast<std::size_t>(
+                          attention_engine_bytes(kAttentionScoreBytes) + of_queries)};
     (wants_trial(form) ? made.wanted : made.refused) = {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
     return made;
   }
@@ -57,7 +61,7 @@ struct AttentionProblem {
   CudnnGraph::Extents row_values_dims() const { return {samples, heads, num_queries, 1}; }
   CudnnGraph::Extents row_values_strides() const { return {all_heads * num_queries, num_queries, 1, 1}; }
   std::string text() const {
-    const std::string grouped = kv_heads < heads ? fmt::format(" on {}", kv_heads) : "";
+    const std::string grouped = is_grouped() ? fmt::format(" on {}", kv_heads) : "";
     const std::string to_keys = packed ? "" : fmt::format(" to {}", num_keys);
     return fmt::format("deterministic attention, {} {} of [{}, {}{} heads, {}{}, {}]", name(dtype),
                        backward ? "backward" : "forward", samples, heads, grouped, num_queries, to_keys,

@@ -1,12 +1,13 @@
 // Repeats the keys and values of grouped queries (Ainslie et al. 2023) for each query head, for cuDNN engines
 // that support only equal numbers of heads.
 //
-// [Note: grouped queries on cuda] Native kernels read the key heads in place. cuDNN's forward is requested
-// with the actual numbers of heads. Its backward would sum the gradients of a group in an order that no
-// contract names. So keys and values are copied for each query head, for the samples of one part at a time
-// ([Note: parts of an attention]). cuDNN writes one gradient per copy, and add_repeated() adds them in the
-// order of the heads. Forward uses copies too if cuDNN has no engine for the numbers of heads; that is
-// logged.
+// [Note: grouped queries on cuda] Native kernels read the key heads in place. So does cuDNN, which is
+// requested with the actual numbers of heads. Its backward writes the gradients of keys and values for each
+// query head to its workspace, and adds those of a group. An engine without a nondeterminism note repeats
+// these sums, as it repeats those over queries and keys, and a tensor chunk holds whole groups. So the bits
+// are equal on every layout. Keys and values are copied for each query head only if cuDNN has no such engine,
+// which is logged, or if the scores of a group are too large for one part ([Note: parts of an attention]).
+// cuDNN then writes one gradient per copy, and add_repeated() adds them in the order of the heads.
 #pragma once
 
 #include "kernels/backend.h"

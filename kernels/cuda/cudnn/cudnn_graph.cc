@@ -187,8 +187,7 @@ CudnnGraph::Tensor CudnnGraph::is_at_least(const Tensor& x, const Tensor& other)
   return y;
 }
 
-CudnnGraph::Tensor CudnnGraph::reduce(cudnnReduceTensorOp_t op, const Tensor& x) {
-  const Tensor y = intermediate({x.dims[0], x.dims[1], x.dims[2], 1});
+CudnnGraph::Tensor CudnnGraph::reduce(cudnnReduceTensorOp_t op, const Tensor& x, const Tensor& y) {
   CudnnDescriptor& part = parts_.emplace_back(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   part.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   part.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, op);

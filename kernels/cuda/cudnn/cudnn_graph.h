@@ -114,6 +114,8 @@ class CudnnGraph {
   Tensor scalar(std::int64_t id);
   /// An fp32 tensor inside the plan.
   Tensor intermediate(const Extents& dims, const Extents& strides);
+  /// The same, contiguous, of another type.
+  Tensor intermediate(const Extents& dims, cudnnDataType_t type = CUDNN_DATA_FLOAT);
 
   // Operations. Results stay inside the plan unless `to` is given.
   Tensor matmul(const Tensor& a, const Tensor& b, std::optional<Tensor> to = {});
@@ -126,7 +128,11 @@ class CudnnGraph {
   /// x >= y, as booleans.
   Tensor is_at_least(const Tensor& x, const Tensor& y);
   /// Over the last dim.
-  Tensor reduce(cudnnReduceTensorOp_t op, const Tensor& x);
+  Tensor reduce(cudnnReduceTensorOp_t op, const Tensor& x) {
+    return reduce(op, x, intermediate({x.dims[0], x.dims[1], x.dims[2], 1}));
+  }
+  /// Over neighbours in each dim in which `to` is smaller, as many as the dims' ratio.
+  Tensor reduce(cudnnReduceTensorOp_t op, const Tensor& x, const Tensor& to);
   /// Images x and y are each [B, channels, height, width], the weight is [O, C / groups, R, S], in any
   /// strides. Computes y, the gradient of x, or the gradient of the weight, from the other two.
   void convolution(ConvolutionKind kind, const ConvGeometry& geometry, const Tensor& x, const Tensor& weight,
@@ -141,7 +147,6 @@ class CudnnGraph {
  private:
   Tensor add_tensor(std::int64_t id, cudnnDataType_t type, const Extents& dims, const Extents& strides,
                     bool is_virtual, bool by_value);
-  Tensor intermediate(const Extents& dims, cudnnDataType_t type = CUDNN_DATA_FLOAT);
   void add_pointwise(cudnnPointwiseMode_t mode, cudnnDataType_t compute, std::optional<std::int64_t> axis,
                      const Tensor& x, const std::optional<Tensor>& b, const std::optional<Tensor>& t,
                      const Tensor& y);

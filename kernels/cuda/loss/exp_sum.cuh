@@ -4,6 +4,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
 
@@ -49,26 +50,54 @@ __device__ inline void include(ExpSum& total, const float (&x)[N]) {
   total = {max, sum};
 }
 
-/// Joins the values of a block, with the same bits in every thread. All threads must call, once per kernel;
-/// the call is a barrier. The maximum is computed first, so that all sums are scaled at once.
-template <int kBlockThreads>
-__device__ ExpSum block_join(ExpSum value) {
-  constexpr int kWarps = kBlockThreads / kWarp;
-  __shared__ ExpSum warps[kWarps];
+/// Joins the values of a warp, with the same bits in every lane. The maximum is computed first, so that all
+/// sums are scaled at once.
+__device__ inline ExpSum warp_join(const ExpSum& value) {
   float max = value.max;
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {
     max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, offset));
   }
-  const float sum = warp_sum(value.sum * exp_below(value.max - max));
-  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = {max, sum};
-  __syncthreads();
-  ExpSum total{max, 0.0f};
+  return {max, warp_sum(value.sum * exp_below(value.max - max))};
+}
+
+/// Joins the values of warps, in their order.
+template <int kWarps>
+__device__ inline ExpSum join_warps(const ExpSum (&warps)[kWarps]) {
+  ExpSum total{warps[0].max, 0.0f};
 #pragma unroll
-  for (int w = 0; w < kWarps; ++w) total.max = fmaxf(total.max, warps[w].max);
+  for (int w = 1; w < kWarps; ++w) total.max = fmaxf(total.max, warps[w].max);
 #pragma unroll
   for (int w = 0; w < kWarps; ++w) total.sum += warps[w].sum * exp_below(warps[w].max - total.max);
   return total;
+}
+
+/// Joins the values of a block, with the same bits in every thread. All threads must call, once per kernel;
+/// the call is a barrier.
+template <int kBlockThreads>
+__device__ ExpSum block_join(const ExpSum& value) {
+  __shared__ ExpSum warps[kBlockThreads / kWarp];
+  const ExpSum own = warp_join(value);
+  if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = own;
+  __syncthreads();
+  return join_warps(warps);
+}
+
+/// Joins the values of a cluster, with the bits that block_join() of one block of all its threads would have.
+/// Each block has `board`, of one element per warp, in its dynamic shared memory. A barrier of the cluster.
+template <int kBlocks, int kBlockThreads>
+__device__ ExpSum cluster_join(const ExpSum& value, ExpSum* board) {
+  constexpr int kBlockWarps = kBlockThreads / kWarp;
+  const ExpSum own = warp_join(value);
+  if (threadIdx.x % kWarp == 0) board[threadIdx.x / kWarp] = own;
+  cluster_barrier();
+  ExpSum warps[kBlocks * kBlockWarps];
+#pragma unroll
+  for (int w = 0; w < kBlocks * kBlockWarps; ++w) {
+    warps[w] = cluster_shared(board, w / kBlockWarps)[w % kBlockWarps];
+  }
+  cluster_barrier();
+  return join_warps(warps);
 }
 
 }  // namespace trireme::cuda

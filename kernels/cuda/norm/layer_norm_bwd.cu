@@ -5,7 +5,7 @@
 // dgamma and dbeta in registers. The second pass over a row reads the L1 cache. Keeping the row in registers
 // would leave room for only one block per multiprocessor. Longer rows use one kernel for the columns and one
 // for dx, which may overwrite dy. For RMS norm the mean pointer is null, and there is no mean(g) and no
-// dbeta.
+// dbeta: its fused kernels for packed rows have no sums of dbeta, and half the registers for sums.
 #include <cassert>
 
 #include "kernels/cuda/device/workspace.h"
@@ -21,9 +21,9 @@ namespace {
 constexpr int kWarps = 8;
 constexpr std::int64_t kFusedRows = 32;  // per block of the fused kernel
 constexpr int kMaxFusedCols = 2048;
-// Blocks of the fused kernel per multiprocessor, for lanes with `lane_cols` columns: as registers allow.
-constexpr int blocks_for(int lane_cols) {
-  return lane_cols <= 32 ? 2 : 1;
+// Blocks of the fused kernel per multiprocessor, for lanes with `lane_sums` sums: as registers allow.
+constexpr int blocks_for(int lane_sums) {
+  return lane_sums <= 32 ? 3 : lane_sums <= 64 ? 2 : 1;
 }
 
 template <class T>
@@ -34,9 +34,10 @@ struct Pointers {
   const float* rstd;
   const T* dx_add;  // or null
   T* dx;            // may be dy or dx_add
-  float* partials;  // [chunk, 2, cols]: dgamma, dbeta
+  float* partials;  // [chunk, num_sums, cols]: dgamma, dbeta
 
-  __device__ bool centered() const { return mean != nullptr; }
+  __host__ __device__ bool centered() const { return mean != nullptr; }
+  __host__ __device__ int num_sums() const { return centered() ? 2 : 1; }
   __device__ float mean_of(std::int64_t row) const { return centered() ? mean[row] : 0.0f; }
 };
 
@@ -93,9 +94,9 @@ __device__ void store_partials(float (&shared)[kWarps][kWarp * N], const float (
   }
 }
 
-// A lane owns columns (p * kWarp + lane) * N for p < P.
-template <class T, int N, int P>
-__global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
+// A lane owns columns (p * kWarp + lane) * N for p < P. `kSums` is 1 for RMS norm, or 2.
+template <class T, int N, int P, int kSums>
+__global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P* kSums))
     layer_norm_bwd_kernel(Pointers<T> p, std::int64_t rows, std::int64_t cols) {
   __shared__ float shared[kWarps][kWarp * N];
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
@@ -104,7 +105,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
   const std::int64_t last_row = first_row + kFusedRows < rows ? first_row + kFusedRows : rows;
   float dgamma[P][N] = {}, dbeta[P][N] = {};
   for (std::int64_t row = first_row + warp; row < last_row; row += kWarps) {
-    const float mean = p.mean_of(row), rstd = p.rstd[row];
+    const float mean = kSums == 2 ? p.mean_of(row) : 0.0f, rstd = p.rstd[row];
     float sum_g = 0.0f, sum_g_xhat = 0.0f;
 #pragma unroll
     for (int k = 0; k < P; ++k) {
@@ -116,10 +117,10 @@ __global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
         sum_g += e.g[i];
         sum_g_xhat += e.g[i] * e.xhat[i];
         dgamma[k][i] += e.dy[i] * e.xhat[i];
-        dbeta[k][i] += e.dy[i];
+        if constexpr (kSums == 2) dbeta[k][i] += e.dy[i];
       }
     }
-    sum_g = p.centered() ? warp_sum(sum_g) * inverse_cols : 0.0f;
+    sum_g = kSums == 2 && p.centered() ? warp_sum(sum_g) * inverse_cols : 0.0f;
     sum_g_xhat = warp_sum(sum_g_xhat) * inverse_cols;
 #pragma unroll
     for (int k = 0; k < P; ++k) {
@@ -129,11 +130,11 @@ __global__ void __launch_bounds__(kWarps* kWarp, blocks_for(N* P))
       store_dx<T, N>(p, row * cols + c, e, sum_g, sum_g_xhat, rstd);
     }
   }
-  float* out = p.partials + std::int64_t{blockIdx.x} * 2 * cols;
+  float* out = p.partials + std::int64_t{blockIdx.x} * p.num_sums() * cols;
 #pragma unroll
   for (int k = 0; k < P; ++k) {
     store_partials<N>(shared, dgamma[k], out, cols, k * kWarp * N);
-    store_partials<N>(shared, dbeta[k], out + cols, cols, k * kWarp * N);
+    if (kSums == 2 && p.centered()) store_partials<N>(shared, dbeta[k], out + cols, cols, k * kWarp * N);
   }
 }
 
@@ -151,9 +152,9 @@ __global__ void layer_norm_bwd_columns_kernel(Pointers<T> p, std::int64_t rows, 
     dgamma += dy * (to_float(p.x[row * cols + col]) - p.mean_of(row)) * p.rstd[row];
     dbeta += dy;
   }
-  float* out = p.partials + std::int64_t{blockIdx.x} * 2 * cols;
+  float* out = p.partials + std::int64_t{blockIdx.x} * p.num_sums() * cols;
   out[col] = dgamma;
-  out[cols + col] = dbeta;
+  if (p.centered()) out[cols + col] = dbeta;
 }
 
 // One warp per row.
@@ -184,8 +185,12 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 
 template <class T, int N, int P>
 void run_fused(const KernelContext& exec, const Pointers<T>& p, std::int64_t rows, std::int64_t cols) {
-  launch(exec, "layer_norm_bwd", grid_of(ceil_div(rows, kFusedRows)), kWarps * kWarp, 0,
-         layer_norm_bwd_kernel<T, N, P>, p, rows, cols);
+  const dim3 grid = grid_of(ceil_div(rows, kFusedRows));
+  auto* kernel = layer_norm_bwd_kernel<T, N, P, 2>;
+  if constexpr (N > 1) {
+    if (!p.centered()) kernel = layer_norm_bwd_kernel<T, N, P, 1>;
+  }
+  launch(exec, "layer_norm_bwd", grid, kWarps * kWarp, 0, kernel, p, rows, cols);
 }
 
 // Keeps registers low for few columns: P is chosen from six sizes to fit the row.
@@ -226,8 +231,9 @@ void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
   check_dtype("layer_norm_bwd", DType::kFloat32, {args.mean, args.rstd, args.dgamma, args.dbeta});
   const bool fused = cols <= kMaxFusedCols;
   const std::int64_t chunks = ceil_div(rows, fused ? kFusedRows : kChunkRows);
+  const std::int64_t pitch = (args.mean.defined() ? 2 : 1) * cols;
   const Workspace partials(
-      exec, static_cast<std::size_t>(std::max<std::int64_t>(1, chunks * 2 * cols)) * sizeof(float));
+      exec, static_cast<std::size_t>(std::max<std::int64_t>(1, chunks * pitch)) * sizeof(float));
   if (rows > 0) {
     for_float_type("layer_norm_bwd", args.x.dtype, [&]<class T>(T) {
       const Pointers<T> p{.dy = args.dy.as<T>(),
@@ -251,7 +257,7 @@ void run_op(const KernelContext& exec, const LayerNormBwdArgs& args) {
   sum_chunks(exec, "layer_norm_bwd",
              {{partials.as<float>(), args.dgamma.as<float>(), args.dgamma_mode},
               {partials.as<float>() + cols, args.dbeta.as<float>(), dbeta_mode}},
-             chunks, 2 * cols, cols);
+             chunks, pitch, cols);
 }
 
 }  // namespace trireme::cuda

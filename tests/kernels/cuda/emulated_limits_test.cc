@@ -3,6 +3,8 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace trireme {
 namespace {
 
@@ -36,6 +38,42 @@ TEST(EmulatedLimits, SharedMemoryIsAskedForByEachKernel) {
   EXPECT_EQ(ask(kAll), cudaSuccess);
   EXPECT_EQ(launch(1, 32, kAll), cudaSuccess);
   EXPECT_EQ(launch(1, 32, kAll, other_kernel), cudaErrorInvalidValue);
+}
+
+cudaError_t launch_clusters(dim3 grid, unsigned cluster, void (*kernel)() = nothing_kernel) {
+  cudaLaunchAttribute attribute{.id = cudaLaunchAttributeClusterDimension,
+                                .val = {.clusterDim = {.x = cluster, .y = 1, .z = 1}}};
+  const cudaLaunchConfig_t config{
+      .gridDim = grid, .blockDim = 32, .dynamicSmemBytes = 128, .attrs = &attribute, .numAttrs = 1};
+  return cudaLaunchKernelEx(&config, kernel);
+}
+
+TEST(EmulatedLimits, Clusters) {
+  EXPECT_EQ(launch_clusters(16, 8), cudaSuccess);
+  EXPECT_EQ(launch_clusters(16, 16), cudaErrorInvalidClusterSize);
+  EXPECT_EQ(launch_clusters(12, 8), cudaErrorInvalidClusterSize);
+  emulation::compute_capability() = 89;
+  EXPECT_EQ(launch_clusters(16, 8), cudaErrorInvalidClusterSize);
+  emulation::compute_capability() = 90;
+}
+
+// Each block adds the numbers of its cluster.
+template <bool kWaitsAtTheEnd>
+void sum_of_cluster_kernel() {
+  auto* const own = reinterpret_cast<unsigned*>(emulated_dynamic_shared());
+  if (threadIdx.x == 0) own[0] = blockIdx.x;
+  emulation::cluster_barrier();
+  unsigned sum = 0;
+  for (unsigned rank = 0; rank < 4; ++rank) {
+    sum += *static_cast<const unsigned*>(emulation::cluster_shared(own, rank));
+  }
+  if (sum != blockIdx.x / 4 * 16 + 6) std::abort();
+  if (kWaitsAtTheEnd) emulation::cluster_barrier();
+}
+
+TEST(EmulatedLimitsDeathTest, ABlockOfAClusterOutlivesItsReaders) {
+  EXPECT_EQ(launch_clusters(8, 4, sum_of_cluster_kernel<true>), cudaSuccess);
+  EXPECT_DEATH(launch_clusters(8, 4, sum_of_cluster_kernel<false>), "of a block that has ended");
 }
 
 TEST(EmulatedLimits, RecordedStreams) {

@@ -1,6 +1,8 @@
 // The graphs that attention requests from cuDNN: their parts, their types, and the engines that it accepts.
 #include <gmock/gmock.h>
 
+#include <functional>
+
 #include "kernels/attention_workspace.h"
 #include "kernels/cuda/attention/attention_library.h"
 #include "kernels/cuda/device/stream.h"
@@ -81,14 +83,17 @@ struct GroupedAttention {
   int heads = 6, kv_heads = 2;
   std::int64_t packed() const { return (heads + 2 * kv_heads) * std::int64_t{8}; }
   std::int64_t width() const { return heads * std::int64_t{8}; }
+  std::int64_t score_bytes() const { return samples * heads * length * length * 2; }
+  std::int64_t gradient_bytes() const { return samples * length * 2 * width() * 2; }
 
   std::vector<float> numbers(std::int64_t count, std::int64_t period) const {
     std::vector<float> values;
     for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<float>(i * 7 % period) / 64);
     return values;
   }
-  // Output and gradient in `dtype`. In fp32 they come from the native kernels.
-  std::array<std::vector<float>, 2> run(const Rig& rig, DType dtype, std::int64_t* peak = nullptr) const {
+  // Output and gradient in `dtype`. In fp32 they come from the native kernels. `backward` replaces the op.
+  std::array<std::vector<float>, 2> run(
+      const Rig& rig, DType dtype, const std::function<void(const AttentionBwdArgs&)>& backward = {}) const {
     const DeviceArray qkv = rig.upload({samples, length, packed()}, numbers(samples * length * packed(), 61),
                                        dtype),
                       dout = rig.upload({samples, length, width()}, numbers(samples * length * width(), 53),
@@ -106,31 +111,29 @@ struct GroupedAttention {
                                 .num_heads = heads,
                                 .num_kv_heads = kv_heads,
                                 .scale = 0.25f};
-    rig.allocator().reset_peak();
-    const std::int64_t before = rig.allocator().stats().current[MemoryCategory::kWorkspace];
-    rig.run(args);
-    if (peak != nullptr) {
-      *peak = rig.allocator().stats().peak[MemoryCategory::kWorkspace] - before;
-      EXPECT_EQ(*peak, attention_bwd_workspace(args));
-    }
+    backward ? backward(args) : rig.run(args);
     return {out.download(), dqkv.download()};
   }
 };
 
-// See [Note: grouped queries on cuda]. Forward uses the numbers of heads, backward copies. Results match the
-// native kernels up to the rounding of the factors; a head's gradient is a sum of rounded gradients.
+// See [Note: grouped queries on cuda]. Results match the native kernels up to the rounding of the factors; a
+// key head's gradient is a sum of rounded gradients.
 TEST_F(CudnnTest, GroupedQueriesAreTheLibrarys) {
   const GroupedAttention grouped;
   emulation::set_dnn_engines(
-      {{.workspace_bytes = static_cast<std::size_t>(18 * grouped.length * grouped.length * 2)}});
+      {{.workspace_bytes = static_cast<std::size_t>(grouped.score_bytes() + grouped.gradient_bytes())}});
   const Rig rig(DeviceType::kCuda, 1);
   const int before = dnn_counts().runs;
-  std::int64_t peak = 0;
   ::testing::internal::CaptureStdout();
-  const auto results = grouped.run(rig, DType::kBFloat16, &peak);
+  const auto results = grouped.run(rig, DType::kBFloat16, [&](const AttentionBwdArgs& args) {
+    rig.allocator().reset_peak();
+    const std::int64_t used = rig.allocator().stats().current[MemoryCategory::kWorkspace];
+    rig.run(args);
+    EXPECT_EQ(rig.allocator().stats().peak[MemoryCategory::kWorkspace] - used, attention_bwd_workspace(args));
+    EXPECT_GT(attention_bwd_workspace(args), 0);
+  });
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
   EXPECT_EQ(dnn_counts().runs - before, 2);
-  EXPECT_GT(peak, 0);
   const auto expected = grouped.run(rig, DType::kFloat32);
   for (std::size_t r = 0; r < results.size(); ++r) {
     ASSERT_EQ(results[r].size(), expected[r].size());
@@ -140,7 +143,8 @@ TEST_F(CudnnTest, GroupedQueriesAreTheLibrarys) {
   }
 }
 
-// A library without an engine for fewer key heads computes the forward on copies, which is logged once.
+// A library without an engine for fewer key heads computes on copies, which is logged once for each pass.
+// Copies are made for a sample at a time, so that they need no more memory than predicted.
 TEST_F(CudnnTest, GroupedQueriesThatAreRefusedAreCopied) {
   const GroupedAttention grouped;
   emulation::set_dnn_engines({{}});
@@ -152,15 +156,43 @@ TEST_F(CudnnTest, GroupedQueriesThatAreRefusedAreCopied) {
   const auto first = grouped.run(rig, DType::kBFloat16);
   const auto second = grouped.run(rig, DType::kBFloat16);
   const std::string said = ::testing::internal::GetCapturedStdout();
-  EXPECT_EQ(dnn_counts().runs - before, 4);
+  EXPECT_EQ(dnn_counts().runs - before, 2 * (1 + 3));
   for (std::size_t r = 0; r < first.size(); ++r) {
     EXPECT_TRUE(same_bits(first[r], by_counts[r])) << r;
     EXPECT_TRUE(same_bits(second[r], by_counts[r])) << r;
   }
   const std::string sentence = "keys and values are copied for each head of queries";
-  EXPECT_THAT(said, ::testing::HasSubstr("forward of [3, 6 on 2 heads, 16, 8]"));
-  EXPECT_NE(said.find(sentence), std::string::npos) << said;
-  EXPECT_EQ(said.find(sentence), said.rfind(sentence)) << said;
+  for (const char* pass : {"forward", "backward"}) {
+    const std::string refusal = fmt::format("{} of [3, 6 on 2 heads, 16, 8]", pass);
+    const std::size_t at = said.find(refusal);
+    ASSERT_NE(at, std::string::npos) << said;
+    EXPECT_EQ(said.rfind(refusal), at) << said;
+    EXPECT_NE(said.find(sentence, at), std::string::npos) << said;
+  }
+}
+
+// A part is samples, or groups of a sample. A part of less than a group needs copies.
+TEST_F(CudnnTest, GroupedQueriesGoInPartsOfWholeGroups) {
+  const GroupedAttention grouped;
+  const Rig rig(DeviceType::kCuda, 1);
+  emulation::set_dnn_engines({{}});
+  const std::int64_t head_bytes = grouped.length * grouped.length * 2;
+  const std::vector<float> whole = grouped.run(rig, DType::kBFloat16)[1];
+  struct Cap {
+    std::int64_t heads;
+    int parts;
+  };
+  for (const auto& [heads, parts] : {Cap{18, 1}, Cap{17, 3}, Cap{6, 3}, Cap{5, 6}, Cap{3, 6}, Cap{2, 0}}) {
+    SCOPED_TRACE(heads);
+    const int before = dnn_counts().runs;
+    const auto results = grouped.run(rig, DType::kBFloat16, [&](const AttentionBwdArgs& args) {
+      cuda::AttentionLibrary library(cuda::make_cudnn_handle(cuda::stream_of(rig.exec()).get()),
+                                     rig.shared_allocator(), heads * head_bytes);
+      EXPECT_EQ(library.run_bwd(args), parts > 0);
+    });
+    EXPECT_EQ(same_bits(results[1], whole), parts > 0);
+    EXPECT_EQ(dnn_counts().runs - before, 1 + parts);
+  }
 }
 
 // See [Note: intermediates of attention].

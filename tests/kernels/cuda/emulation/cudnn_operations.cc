@@ -110,6 +110,13 @@ bool is_sound(const DnnData& data) {
       const DnnOperation op = operation_of(data);
       return op.x.dims[3] == op.b.dims[2] && op.y.dims[2] == op.x.dims[2] && op.y.dims[3] == op.b.dims[3];
     }
+    case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: {
+      const DnnOperation op = operation_of(data);
+      for (std::size_t d = 0; d < 4; ++d) {
+        if (op.x.dims[d] % op.y.dims[d] != 0) return false;
+      }
+      return true;
+    }
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
     case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR: {

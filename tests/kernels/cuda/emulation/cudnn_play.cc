@@ -125,14 +125,17 @@ void pointwise(const DnnOperation& op, const Operand& x, const Operand& b, const
 }
 
 void reduce(const DnnOperation& op, const Operand& x, const Operand& y) {
+  Index neighbours{};
+  for (std::size_t d = 0; d < 4; ++d) neighbours[d] = x.dims()[d] / y.dims()[d];
   for_each(y.dims(), [&](const Index& to) {
     const bool is_max = op.mode == CUDNN_REDUCE_TENSOR_MAX;
     double result = is_max ? -std::numeric_limits<double>::infinity() : 0;
-    for (std::int64_t i = 0; i < x.dims()[3]; ++i) {
-      const double value = x.get({to[0], to[1], to[2], i});
+    for_each(neighbours, [&](Index at) {
+      for (std::size_t d = 0; d < 4; ++d) at[d] += to[d] * neighbours[d];
+      const double value = x.get(at);
       // The maximum with NaN is NaN.
       result = !is_max ? result + value : std::isnan(value) || value > result ? value : result;
-    }
+    });
     y.set(to, result);
   });
 }

@@ -7,7 +7,9 @@
 //  * Dynamic shared memory starts as NaN and has its exact size.
 //  * A launch beyond a card's limits is rejected.
 //  * The order of threads and blocks can be changed, which changes results that depend on a missing barrier.
-// Races between blocks, memory ordering and speed are not emulated.
+// The blocks of a cluster run together, like threads of one block, and may use only dynamic shared memory.
+// Reading that of a block that has ended is an error. Races between blocks, memory ordering and speed are not
+// emulated.
 #pragma once
 
 #include <array>
@@ -85,6 +87,7 @@ bool guards_device_memory();
 /// The runtime calls of a thread.
 struct Counts {
   long launches = 0;     // kernels, products included, enqueued or recorded
+  long clusters = 0;     // launches of kernels in clusters
   long graphs = 0;       // graphs launched
   long waits = 0;        // host waits for a stream, an event or the device
   long event_waits = 0;  // host waits for an event only, not for later work
@@ -99,13 +102,18 @@ Counts& counts();
 /// Compute capability of the cards; initially 90.
 int& compute_capability();
 
-void run_grid(Index grid, Index block, std::size_t dynamic_shared_bytes, const std::function<void()>& thread);
+/// `cluster` neighbouring blocks along x form a cluster.
+void run_grid(Index grid, Index block, unsigned cluster, std::size_t dynamic_shared_bytes,
+              const std::function<void()>& thread);
 
 // For the running thread of a block.
 void block_barrier();
+void cluster_barrier();
 void warp_barrier();
 /// Publishes `bits` to the warp and returns the bits of lane (own ^ lane_mask).
 std::uint64_t exchange(std::uint64_t bits, int lane_mask);
 void* dynamic_shared();
+/// The address in the dynamic shared memory of block `rank` of the cluster that corresponds to `own`.
+const void* cluster_shared(const void* own, unsigned rank);
 
 }  // namespace emulation

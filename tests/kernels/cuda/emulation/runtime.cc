@@ -275,6 +275,9 @@ cudaError_t emulated_check_launch(const cudaLaunchConfig_t& config, const void* 
       grid.z > 65535 || threads == 0 || threads > 1024 || block.z > 64) {
     return cudaErrorInvalidConfiguration;
   }
+  const unsigned cluster = emulated_cluster_of(config);
+  if (cluster == 0 || cluster > 8 || grid.x % cluster != 0) return cudaErrorInvalidClusterSize;
+  if (cluster > 1 && emulation::compute_capability() < 90) return cudaErrorInvalidClusterSize;
   if (config.dynamicSmemBytes <= kDefaultSharedBytes) return cudaSuccess;
   const std::lock_guard lock(shared_limits().mutex);
   const auto found = shared_limits().of_kernel.find(kernel);

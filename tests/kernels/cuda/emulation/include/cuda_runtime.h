@@ -104,6 +104,7 @@ enum cudaError_t {
   cudaErrorLaunchFailure = 719,
   cudaErrorStreamCaptureUnsupported = 900,
   cudaErrorCapturedEvent = 907,
+  cudaErrorInvalidClusterSize = 912,
 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
 enum cudaDeviceAttr {
@@ -204,10 +205,21 @@ inline void emulated_give_thread(cudaStream_t stream) {
   if (!stream->thread) stream->thread = std::make_unique<::emulation::StreamThread>();
 }
 
+enum cudaLaunchAttributeID { cudaLaunchAttributeClusterDimension = 4 };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    struct {
+      unsigned x, y, z;
+    } clusterDim;
+  } val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   std::size_t dynamicSmemBytes = 0;
   cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
 };
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes);
@@ -253,19 +265,24 @@ cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t error);
 const char* cudaGetErrorName(cudaError_t error);
 
-/// A card's response to a launch: checks the limits of grids, blocks and dynamic shared memory.
+/// Blocks of a cluster, which are neighbours along x.
+inline unsigned emulated_cluster_of(const cudaLaunchConfig_t& config) {
+  return config.numAttrs > 0 ? config.attrs->val.clusterDim.x : 1;
+}
+/// A card's response to a launch: checks the limits of grids, blocks, clusters and dynamic shared memory.
 cudaError_t emulated_check_launch(const cudaLaunchConfig_t& config, const void* kernel);
 
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Args&&... args) {
   const cudaError_t verdict = emulated_check_launch(*config, reinterpret_cast<const void*>(kernel));
   if (verdict != cudaSuccess) return verdict;
-  emulated_enqueue(config->stream,
-                   [launch = *config, kernel, params = std::tuple<Params...>(std::forward<Args>(args)...)] {
-                     ::emulation::run_grid({launch.gridDim.x, launch.gridDim.y, launch.gridDim.z},
-                                           {launch.blockDim.x, launch.blockDim.y, launch.blockDim.z},
-                                           launch.dynamicSmemBytes, [&] { std::apply(kernel, params); });
-                   });
+  emulated_enqueue(config->stream, [launch = *config, cluster = emulated_cluster_of(*config), kernel,
+                                    params = std::tuple<Params...>(std::forward<Args>(args)...)] {
+    ::emulation::run_grid({launch.gridDim.x, launch.gridDim.y, launch.gridDim.z},
+                          {launch.blockDim.x, launch.blockDim.y, launch.blockDim.z}, cluster,
+                          launch.dynamicSmemBytes, [&] { std::apply(kernel, params); });
+  });
   ++::emulation::counts().launches;
+  if (config->numAttrs > 0) ++::emulation::counts().clusters;
   return cudaSuccess;
 }
