@@ -151,6 +151,13 @@ void check_output(const std::string& file) {
   if (std::filesystem::exists(file)) read_cluster(file);
 }
 
+/// The memory of the rank's GPU, or its share of the host's.
+std::int64_t memory_of_rank(Device device, int ranks_here) {
+  if (traits(device.type).host_memory) return total_memory_bytes() / ranks_here;
+  const DeviceReport report = backend_for(device.type).examine_devices();
+  return report.devices.at(static_cast<std::size_t>(device.index)).memory_bytes;
+}
+
 /// Writes the measurements of rank 0; the other ranks run the same work at the same time.
 ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch, const RankDevice& rank) {
   run_stage(*rank.comm, [&] {
@@ -160,7 +167,7 @@ ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch,
   MeasuredRank measured{.device = rank.device,
                         .threads = threads_per_rank(count_cores(), ranks_here),
                         .num_ranks = ranks_here,
-                        .memory_bytes = total_memory_bytes() / ranks_here};
+                        .memory_bytes = memory_of_rank(rank.device, ranks_here)};
   if (rank.comm->size() > 1) measured.link = measure_link(rank);
   const bool adds = std::filesystem::exists(file);
   if (traits(rank.device.type).host_memory) measured.cores = count_cores().usable();

@@ -18,7 +18,7 @@ double ms_since(Clock::time_point start) {
 
 void measure(const OpCall& call, const Context& ctx, const RandomOperands& operands,
              const CallTimesOptions& options, CallTime& time) {
-  const BoundCall run = call.bind(ctx, [&](TensorView memory) { operands.fill(memory); });
+  const BoundCall run = call.bind(ctx, operands);
   const auto timed = [&](int times) {
     ctx.backend->synchronize(ctx.exec);
     const Clock::time_point start = Clock::now();

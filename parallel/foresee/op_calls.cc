@@ -94,7 +94,14 @@ std::string describe_problem(Args args) {
   return text;
 }
 
-BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorView)>& fill) {
+/// The rows of the table that a call's integers index; 0: they index none.
+std::int64_t num_ids_of(const auto& args) {
+  if constexpr (requires { args.table; }) return args.table.shape[0];
+  if constexpr (requires { args.dtable; }) return args.dtable.defined() ? args.dtable.shape[0] : 0;
+  return 0;
+}
+
+BoundCall bind(const Context& ctx, auto args, const RandomOperands& operands) {
   std::map<const void*, std::int64_t> bytes;  // size of each recorded buffer, by address
   visit_views(args, [&](const auto& view, ViewUse) {
     if (view.defined()) bytes[view.data] = std::max(bytes[view.data], bytes_of(view));
@@ -104,12 +111,16 @@ BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorVie
     const auto extra = static_cast<std::int64_t>(misalignment(where));
     memory->emplace(where, ctx.empty({std::max<std::int64_t>(size, 1) + extra}, DType::kUInt8));
   }
+  const std::int64_t num_ids = num_ids_of(args);
   visit_views(args, [&](auto& view, ViewUse) {
     if (!view.defined()) return;
     const TensorView whole = memory->at(view.data);
     void* const data = static_cast<std::byte*>(whole.data) + misalignment(view.data);
     view.data = data;
-    fill({data, view.dtype, view.shape});
+    if (view.dtype == DType::kInt32 && num_ids > 0)
+      operands.fill_ids({data, view.dtype, view.shape}, num_ids);
+    else
+      operands.fill({data, view.dtype, view.shape});
   });
   return [&ctx, args, memory] { run(ctx, args); };
 }
@@ -120,12 +131,13 @@ using Recorder = std::vector<OpCall>;
 template <class Args>
 void record(const KernelContext& exec, const Args& args) {
   static_cast<Recorder*>(exec.stream)
-      ->push_back({.op = Args::kName,
-                   .operands = describe_operands(args),
-                   .cost = cost_of(args),
-                   .shape = shape_of(args),
-                   .problem = describe_problem(args),
-                   .bind = [args](const Context& ctx, const auto& fill) { return bind(ctx, args, fill); }});
+      ->push_back(
+          {.op = Args::kName,
+           .operands = describe_operands(args),
+           .cost = cost_of(args),
+           .shape = shape_of(args),
+           .problem = describe_problem(args),
+           .bind = [args](const Context& ctx, const auto& operands) { return bind(ctx, args, operands); }});
 }
 
 Backend recording_backend() {

@@ -88,7 +88,8 @@ double OpTimes::seconds(const OpShape& shape) const {
     measured.cost.bytes = call.bytes;
     measured.cost.operations = call.operations;
     const double x = log_of(call.bytes) - bytes, y = log_of(call.operations) - operations;
-    const double distance = x * x + y * y + 1e-4;
+    const double z = call.inner > 0 && shape.inner > 0 ? std::log(call.inner / shape.inner) : 0;
+    const double distance = x * x + y * y + z * z + 1e-4;
     const double weight = 1 / (distance * distance);
     sum += weight * std::log(call.us * 1e-6 / described_s(measured));
     weights += weight;

@@ -15,6 +15,7 @@ struct OpShape {
   DType dtype = DType::kFloat32;
   OpCost cost;
   double m = 0, n = 0, k = 0;  // product [m, k] x [k, n]; else 0
+  double inner = 0;            // length of the dot products: k, or the width of an attention head; else 0
   bool transpose_a = false, transpose_b = false;
   bool activates = false;  // in the product's epilogue
   bool operator==(const OpShape&) const = default;
@@ -39,6 +40,10 @@ OpShape shape_of(Args args) {
     shape.n = static_cast<double>(args.d.shape[1]);
     shape.k = static_cast<double>(args.products[0].a.shape[1]);
   }
+  shape.inner = shape.k;
+  if constexpr (requires { args.lse, args.num_heads; }) {
+    shape.inner = static_cast<double>(args.out.shape[-1]) / args.num_heads;
+  }
   return shape;
 }
 
@@ -53,7 +58,8 @@ std::string kernel_of(const OpShape& shape);
 /// [Note: time of an operator] The longer of the time for its operations, as in [Note: rate of a product],
 /// and of the time for its bytes at the memory's rate, after a launch. If calls of the same kernel were
 /// measured, this is multiplied by their ratio of measured to computed time: the mean of the logarithms,
-/// weighted by nearness in the logarithms of bytes and operations. A measured call has its measured time.
+/// weighted by nearness in the logarithms of bytes, operations and inner extent. A measured call has its
+/// measured time.
 class OpTimes {
  public:
   /// Keeps references to both arguments, which must outlive this.
