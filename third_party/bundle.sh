@@ -96,8 +96,9 @@ strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so 2>/dev/null || t
 # Scripts and jobs of the GPU gate, and its peers.
 mkdir -p "$bundle/tests/bench/peers" "$bundle/tests/comm"
 cp "$source"/tests/parallel/comm/one_card.sh "$bundle/tests/comm/"
-cp -r "$source"/tests/bench/{gpu_gate.sh,gate,gpt2_124m.toml,resnet50.toml,llama_grouped.toml} "$bundle/tests/bench/"
-cp "$source"/tests/bench/peers/{gpt_pytorch_cuda,resnet_pytorch}.py "$bundle/tests/bench/peers/"
+cp -r "$source"/tests/bench/{gpu_gate.sh,gate,card_table.py,gpt2_124m.toml,resnet50.toml,llama_grouped.toml} \
+  "$bundle/tests/bench/"
+cp "$source"/tests/bench/peers/{gpt_pytorch_cuda,resnet_pytorch,transformers_pytorch}.py "$bundle/tests/bench/peers/"
 
 # The tests that need nothing but packed programs, one a line: name, labels, seconds, command.
 ctest --test-dir "$build" --show-only=json-v1 | python3 -c '

@@ -139,7 +139,8 @@ Cluster measure_cluster(const MeasuredRank& rank,
   }
   cluster.host.launch_us = std::max(shortest, 1e-3);
   cluster.host.overlap = is_host ? 0 : 1;
-  cluster.framework = {.name = "trireme", .half_dim = 16, .ramp_gflop = 1e-6, .memory_efficiency = 1};
+  cluster.framework = {
+      .name = "trireme", .half_dim = 16, .ramp_gflop = 1e-6, .memory_efficiency = 1, .fp8_efficiency = 1};
   cluster.host.cores = rank.cores;
   if (rank.link) add_link(rank, device, cluster);
   cluster.devices.push_back(std::move(device));

@@ -111,11 +111,6 @@ class CallTimes {
     return shape.cost.operations > 0 && shape.k == 0;
   }
 
-  double seconds(const OpShape& shape) const {
-    const bool is_fp8 = shape.cost.arithmetic == Arithmetic::kFp8;
-    return times_.device_s(shape) / (is_fp8 ? cluster_.framework.fp8_efficiency : 1.0);
-  }
-
   /// The additional time of attention in separate kernels. They compute the whole square of scores, not the
   /// causal half; backward keeps the probabilities, so it has four products instead of five.
   double unfused_s(int op, ActionKind kind) const {

@@ -70,7 +70,8 @@ double OpTimes::device_s(const OpShape& shape) const {
     efficiency = device_.matmul_efficiency * share(shape.m) * share(shape.n) * share(shape.k);
   }
   const double ramp_s = framework.ramp_gflop * 1e9 / rate;
-  return std::max(bytes_s, shape.cost.operations / (rate * efficiency) + ramp_s);
+  const double seconds = std::max(bytes_s, shape.cost.operations / (rate * efficiency) + ramp_s);
+  return shape.cost.arithmetic == Arithmetic::kFp8 ? seconds / framework.fp8_efficiency : seconds;
 }
 
 double OpTimes::described_s(const OpShape& shape) const {

@@ -53,7 +53,7 @@ std::string kernel_of(const OpShape& shape);
 /// [Note: rate of a product] A product of [m, k] and [k, n] takes
 ///     2 m n k / (peak * efficiency * s(m) s(n) s(k)) + ramp / peak,   s(x) = x / (x + half_dim):
 /// Small dims leave parts of a tile, or of the chip, without work, and every product has the cost of starting
-/// and ending once.
+/// and ending once. Products in fp8 take 1 / fp8_efficiency of that.
 ///
 /// [Note: time of an operator] The longer of the time for its operations, as in [Note: rate of a product],
 /// and of the time for its bytes at the memory's rate, after a launch. If calls of the same kernel were

@@ -47,6 +47,14 @@ TEST_F(OpTime, AProductLosesRateWhereADimIsSmall) {
   EXPECT_GT(us(product(64, 4096, 4096)), us(product(4096, 4096, 4096)) / 64);
 }
 
+TEST_F(OpTime, Fp8ReachesLessOfItsPeak) {
+  device().peak_tflops["fp8"] = 100;
+  cluster_.framework.fp8_efficiency = 0.5;
+  OpShape fp8 = product(4096, 4096, 4096);
+  fp8.cost.arithmetic = Arithmetic::kFp8;
+  EXPECT_NEAR(us(fp8) - 3, 2 * (us(product(4096, 4096, 4096)) - 3), 1e-6);
+}
+
 TEST_F(OpTime, AMeasuredCallHasItsTime) {
   device().measured["add fp32"] = {{1e4, 0, 7}, {1e6, 0, 50}};
   EXPECT_NEAR(us(pass(1e4)), 7, 1e-3);
