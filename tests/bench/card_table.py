@@ -7,7 +7,7 @@
     card_table.py foreseen --program TRIREME --cluster FILE [--device cpu] [--limit PERCENT] OURS.json...
                                                  predicted beside measured steps of what `ours` printed; one JSON object
     card_table.py missed OURS.json...            the rows below their aims
-    card_table.py trace ROW --program TRIREME --trace FILE.tsv    a short run under libkernel_trace.so, to its end
+    card_table.py short ROW --program TRIREME    a run of six steps, to its end: for libkernel_trace.so
     card_table.py show TABLE.json [FORESIGHT.json]    parts of gpu_gate.sh, as tables in Markdown
 
 `ours` ends the run when its steps are done, before the last checkpoint, which takes longer than they do. What the run has
@@ -17,8 +17,6 @@ failed, or the median error is above the limit.
 import argparse
 import dataclasses
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -29,7 +27,7 @@ from pathlib import Path
 PEER = Path(__file__).resolve().parent / "peers" / "transformers_pytorch.py"
 WARM_UP_STEPS = 3
 SECONDS_TO_START = 120  # until a run has made its first step
-TRACED_STEPS = 6
+SHORT_STEPS = 6
 
 
 @dataclasses.dataclass
@@ -168,16 +166,13 @@ def ours(row, args):
             "loss": lines[-1]["loss"], "aim": row.aim, "known": row.known}
 
 
-def trace(row, args):
+def short(row, args):
     job = job_of(row, args)
-    job["train"]["steps"] = TRACED_STEPS
-    tracer = Path(shutil.which(args.program)).parent / "libkernel_trace.so"
-    traced = {"CUDA_INJECTION64_PATH": str(tracer), "TRIREME_KERNEL_TRACE": str(args.trace)}
+    job["train"]["steps"] = SHORT_STEPS
     with tempfile.TemporaryDirectory(dir=args.out) as scratch:
         file = Path(scratch) / "job.toml"
         write_job(job, file)
-        subprocess.run([args.program, "train", file, "--out", Path(scratch) / "out"], env=os.environ | traced, check=True,
-                       stdout=sys.stderr)
+        subprocess.run([args.program, "train", file, "--out", Path(scratch) / "out"], check=True, stdout=sys.stderr)
 
 
 def theirs(row, args):
@@ -256,13 +251,12 @@ def row_of(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("list", "ours", "theirs", "foreseen", "missed", "trace", "show"))
+    parser.add_argument("what", choices=("list", "ours", "theirs", "foreseen", "missed", "short", "show"))
     parser.add_argument("files", nargs="*", type=Path, metavar="ROW | FILE")
     parser.add_argument("--program", default="trireme")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--scale", type=int, default=1, help="of the models on the CPU (default: 1)")
     parser.add_argument("--cluster")
-    parser.add_argument("--trace", type=Path)
     parser.add_argument("--limit", type=float, default=5.0)
     parser.add_argument("--out", type=Path, help="a folder for the run's files, which are removed (default: a temporary one)")
     args = parser.parse_intermixed_args()
@@ -272,8 +266,8 @@ def main():
         print(json.dumps(ours(row_of(args), args)))
     elif args.what == "theirs":
         theirs(row_of(args), args)
-    elif args.what == "trace":
-        trace(row_of(args), args)
+    elif args.what == "short":
+        short(row_of(args), args)
     else:
         return {"foreseen": foreseen, "missed": missed, "show": show}[args.what](args)
     return 0

@@ -29,6 +29,7 @@ class GpuGate(unittest.TestCase):
         self.bundle = self.root / "bundle"
         self.bundle.mkdir()
         self.write_program(self.bundle / "run", f'PATH={self.root}/fakes:{OPTIONS.bin}:$PATH exec "$@"')
+        self.write_program(self.bundle / "trireme", 'exec "$(dirname "$0")/run" trireme "$@"')
         (self.bundle / "tests").mkdir()
         (self.bundle / "share").mkdir()
         (self.bundle / "share/commit").write_text("0123abcd\n")
@@ -238,7 +239,6 @@ class GpuGate(unittest.TestCase):
         (logs / "trireme_vit_l_bf16.out").write_text(json.dumps(row) + "\n")
         with tarfile.open(self.root / "gate/table.tar.gz", "w:gz") as archive:
             archive.add(logs, "table")
-        self.write_program(self.root / "fakes/libkernel_trace.so", "")
         fake = (self.root / "fakes/trireme").read_text()
         traced = """[ -z "$TRIREME_KERNEL_TRACE" ] || printf '%s\\t%s\\ta\\n' 0 50 50 99 99 100 >"$TRIREME_KERNEL_TRACE"\n"""
         self.write_program(self.root / "fakes/trireme", fake.removeprefix("#!/bin/sh\n") + traced)

@@ -5,8 +5,8 @@
 cluster=$logs/here.toml
 # trace_row NAME
 trace_row() {
-  card_table trace "$1" --program trireme --out "$work" --trace "$work/$1.tsv" &&
-    "$python" "$folder/kernel_share.py" "$work/$1.tsv"
+  CUDA_INJECTION64_PATH=$bundle/bin/libkernel_trace.so TRIREME_KERNEL_TRACE=$work/$1.tsv \
+    card_table short "$1" --out "$work" && "$python" "$folder/kernel_share.py" "$work/$1.tsv"
 }
 
 if [ -n "${TRIREME_GATE_CLUSTER:-}" ]; then
@@ -24,8 +24,8 @@ for name in "${table_rows[@]}"; do
   fi
   [ ! -s "$logs/trireme_$name.out" ] || measured+=("$logs/trireme_$name.out")
 done
-stage foreseen 60 card_table foreseen --program trireme --cluster "$cluster" "${measured[@]}"
-"$python" "$bundle/tests/bench/card_table.py" missed "${measured[@]}" >"$work/missed"
+stage foreseen 60 card_table foreseen --cluster "$cluster" "${measured[@]}"
+card_table missed "${measured[@]}" >"$work/missed"
 while read -r name <&3; do
   if [ "$device" = cpu ]; then
     skip "trace_$name" "dry run"

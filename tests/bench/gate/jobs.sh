@@ -83,6 +83,8 @@ if [[ $part == table || $part == foresight ]]; then
     table_rows+=("$row") table_peers+=("$peer")
   done < <("$python" "$bundle/tests/bench/card_table.py" list)
 fi
-card_table() { "$bundle/run" "$python" "$bundle/tests/bench/card_table.py" "$@" --device "$device" --scale "$scale"; }
+card_table() {
+  "$python" "$bundle/tests/bench/card_table.py" "$@" --program "$bundle/trireme" --device "$device" --scale "$scale"
+}
 # row NAME: trains its job.
-row() { card_table ours "$1" --program trireme --out "$work"; }
+row() { card_table ours "$1" --out "$work"; }

@@ -6,8 +6,7 @@ for i in "${!table_rows[@]}"; do
   stage "trireme_$name" 60 row "$name"
   judge_kernels "trireme_$name"
   if [ -n "${table_peers[i]}" ]; then
-    # PyTorch's libraries are its own.
-    stage "pytorch_$name" 100 "$python" "$bundle/tests/bench/card_table.py" theirs "$name" --device "$device"
+    stage "pytorch_$name" 100 card_table theirs "$name"
     beside "$name" bf16
   fi
 done
