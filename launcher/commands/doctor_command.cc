@@ -123,6 +123,7 @@ ExitCode show_engines(const DoctorArguments& arguments, const LaunchEnvironment&
   measure_call_times(record_step(planned_job(config, build_blocks(config.model), 1)),
                      {.device = chosen.device,
                       .threads = threads,
+                      .unfused = arguments.json,
                       .take_notes = [&] { return notes.take(); },
                       .measure_products = config.parallel.tune_products},
                      [&](const CallTime& time) {
@@ -247,7 +248,8 @@ void add_doctor_command(CLI::App& app, Command& chosen) {
       "Skip the measurements of matrix products, copies and, with several ranks, fabric and all-reduce");
   auto* engines = command->add_option("--engines", arguments->engines,
                                       "Only time each call of a step of this job separately on its device: "
-                                      "first call, later calls, workspace");
+                                      "first call, later calls, workspace; with --json also products without "
+                                      "their epilogues");
   command
       ->add_option(
           "--roofline", arguments->roofline,

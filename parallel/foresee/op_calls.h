@@ -28,7 +28,11 @@ struct OpCall {
   /// Returns the same call on `ctx`, which outlives it, with newly allocated random operands. Ids of a
   /// table's rows are random ones of the table. Tensors that shared memory share it again, with their
   /// original alignment up to Allocator::kAlignment.
-  std::function<BoundCall(const Context& ctx, const RandomOperands& operands)> bind;
+  using Bind = std::function<BoundCall(const Context& ctx, const RandomOperands& operands)>;
+  Bind bind;
+  /// A product with an epilogue, as a plain product followed by a pass over its result each for bias,
+  /// activation and residual. Empty for other calls.
+  Bind bind_unfused;
 };
 
 struct StepCalls {

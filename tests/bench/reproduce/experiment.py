@@ -64,6 +64,7 @@ class Experiment:
     plots: list
     order: int = 100
     runs: bool = True    # False: the plan says all, nothing is trained
+    engines: bool = False  # the calls of a step are timed separately, nothing is trained
     seeds: bool = False  # each round has a seed of its own
     rounds: dict = dataclasses.field(default_factory=lambda: {"quick": 5, "full": 11})
     full: dict = dataclasses.field(default_factory=dict)  # keys of the job with --full

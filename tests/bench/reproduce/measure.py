@@ -165,6 +165,9 @@ class _Rounds:
         if variant.peer:
             run = self.runner.peer(self.experiment, variant, job, number)
             numbers = run["numbers"]
+        elif self.experiment.engines:
+            run = self.runner.engines(self.experiment, variant, job, number)
+            numbers = run["numbers"]
         else:
             numbers, run = self._train(variant, job, number)
         self.numbers[variant.name].append(numbers)
