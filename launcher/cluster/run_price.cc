@@ -81,7 +81,7 @@ class CallTimes {
         device_(cluster.device(run.device)),
         times_(cluster, device_) {
     const ClusterNetwork network(cluster, device_);
-    for (const OpShape& op : record.ops) op_s_.push_back(seconds(op));
+    for (const OpShape& op : record.ops) op_s_.push_back(times_.device_s(op));
     for (const ExchangeShape& exchange : record.exchanges) exchange_s_.push_back(exchange.seconds(network));
   }
 
