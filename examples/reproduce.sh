@@ -3,10 +3,16 @@
 # precision, recompute, ZeRO, pipeline schedules, accumulation, input pipeline, scaling. Installs missing packages and
 # builds first. Each experiment is a file in examples/reproduce. Takes 15 minutes on two cores after the build.
 #
-#   examples/reproduce.sh [--quick | --full] [--only NAME...] [--list] [--resume] [--gpu] [--peer PYTHON] [--keep]
-#                         [--compare OLD.json] [--out DIR]
+#   examples/reproduce.sh [--quick | --full] [--only NAME...] [--list] [--resume] [--gpu [--dry-run]] [--peer PYTHON]
+#                         [--keep] [--compare OLD.json] [--out DIR]
+#
+# --gpu runs the experiments of a GPU, in less than 8 minutes; in an unpacked bundle it installs and builds nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+if [ -x trireme ]; then  # an unpacked bundle (third_party/bundle.sh): nothing to install or to build
+  exec "${TRIREME_PYTHON:-python3}" -B tests/bench/reproduce "$@" </dev/null
+fi
 
 # Debian's Python, for which Debian packages matplotlib.
 python=${TRIREME_PYTHON:-/usr/bin/python3}

@@ -12,6 +12,7 @@
 #   trireme-bundle/run mpirun -np 2 trireme train job.toml
 #   trireme-bundle/run-tests 'unit|mpi|gpu'           the last line is "N passed, N failed, N skipped"
 #   trireme-bundle/tests/bench/gpu_gate.sh --part probe
+#   trireme-bundle/examples/reproduce.sh --gpu        documented gains on a GPU; needs a python3 of 3.11 or later
 #
 # Environment: TRIREME_BUNDLE_PROGRAMS  a regular expression of program names to pack (default: the GPU gate's, and
 #                                       without --slim tests of kernels and MPI; `.*` packs all tests)
@@ -96,8 +97,15 @@ strip --strip-unneeded "$bundle"/lib/*.so* "$bundle"/lib/*/*.so 2>/dev/null || t
 # Scripts and jobs of the GPU gate, and its peers.
 mkdir -p "$bundle/tests/bench/peers" "$bundle/tests/comm"
 cp "$source"/tests/parallel/comm/one_card.sh "$bundle/tests/comm/"
-cp -r "$source"/tests/bench/{gpu_gate.sh,gate,gpt2_124m.toml,resnet50.toml,llama_grouped.toml} "$bundle/tests/bench/"
-cp "$source"/tests/bench/peers/{gpt_pytorch_cuda,resnet_pytorch}.py "$bundle/tests/bench/peers/"
+cp -r "$source"/tests/bench/{gpu_gate.sh,gate,card_table.py,gpt2_124m.toml,resnet50.toml,llama_grouped.toml} \
+  "$bundle/tests/bench/"
+cp "$source"/tests/bench/peers/{gpt_pytorch_cuda,resnet_pytorch,transformers_pytorch}.py "$bundle/tests/bench/peers/"
+
+# The documented gains: examples/reproduce.sh --gpu.
+mkdir -p "$bundle/examples"
+cp -r "$source"/examples/{reproduce,reproduce.sh} "$bundle/examples/"
+cp -r "$source"/tests/bench/reproduce "$bundle/tests/bench/"
+rm -rf "$bundle"/tests/bench/reproduce/__pycache__ "$bundle"/tests/bench/gate/__pycache__
 
 # The tests that need nothing but packed programs, one a line: name, labels, seconds, command.
 ctest --test-dir "$build" --show-only=json-v1 | python3 -c '
@@ -130,6 +138,10 @@ git -c safe.directory="$source" -C "$source" describe --always --abbrev=40 --exc
   >"$bundle/share/commit" 2>/dev/null || echo unknown >"$bundle/share/commit"
 find "$bundle" -type f \( -path '*/bin/*' -o -name '*.so*' \) -exec objdump -T {} + 2>/dev/null |
   grep -o 'GLIBC_[0-9][0-9.]*' | sed 's/GLIBC_//' | sort -uV | tail -n 1 >"$bundle/share/glibc"
+
+# A program for scripts that start it by one name.
+printf '%s\n' '#!/usr/bin/env bash' "# Runs trireme of commit $(cat "$bundle/share/commit") with the bundle's libraries." \
+  'exec "$(dirname "${BASH_SOURCE[0]}")/run" trireme "$@"' >"$bundle/trireme"
 
 cat >"$bundle/run" <<'RUN'
 #!/usr/bin/env bash
@@ -215,7 +227,7 @@ done 3<"$here/tests/list.tsv"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ] && [ $((passed + failed)) != 0 ]
 TESTS
-chmod +x "$bundle/run" "$bundle/run-tests"
+chmod +x "$bundle/run" "$bundle/run-tests" "$bundle/trireme"
 
 # The programs hold the same libraries: a dictionary as large as all of them together finds every repetition, so one
 # thread and programs side by side, sorted by name.

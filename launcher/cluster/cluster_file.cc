@@ -103,14 +103,17 @@ std::vector<MeasuredOp> read_calls(const toml::node& node, const std::string& wh
   TRIREME_CHECK(rows != nullptr && !rows->empty(), "{} needs calls: [[bytes, operations, us], ...]", where);
   for (const toml::node& row : *rows) {
     const toml::array* numbers = row.as_array();
-    TRIREME_CHECK(numbers != nullptr && numbers->size() == 3, "{}: a call is [bytes, operations, us]", where);
-    double values[3];
-    for (std::size_t i = 0; i < 3; ++i) {
+    const std::size_t size = numbers != nullptr ? numbers->size() : 0;
+    TRIREME_CHECK(size == 3 || size == 4,
+                  "{}: a call is [bytes, operations, us] or [bytes, operations, us, inner]", where);
+    double values[4] = {};
+    for (std::size_t i = 0; i < size; ++i) {
       const std::optional<double> value = numbers->get(i)->value<double>();
-      TRIREME_CHECK(value, "{}: a call is three numbers, [bytes, operations, us]", where);
+      TRIREME_CHECK(value, "{}: a call is numbers, [bytes, operations, us] or [bytes, operations, us, inner]",
+                    where);
       values[i] = *value;
     }
-    calls.push_back({.bytes = values[0], .operations = values[1], .us = values[2]});
+    calls.push_back({.bytes = values[0], .operations = values[1], .us = values[2], .inner = values[3]});
   }
   return calls;
 }
@@ -179,12 +182,13 @@ void read_framework(Section& section, const std::string& source, ClusterFramewor
 
 std::string measured_text(const ClusterDevice& device) {
   if (device.measured.empty() || !device.calls_of.empty()) return "";
-  std::string text =
-      fmt::format("\n[devices.{}.measured]  # [bytes, operations, us]\n", to_toml(ConfigValue(device.name)));
+  std::string text = fmt::format("\n[devices.{}.measured]  # [bytes, operations, us, inner]\n",
+                                 to_toml(ConfigValue(device.name)));
   for (const auto& [op, calls] : device.measured) {
     text += fmt::format("{} = [\n", to_toml(ConfigValue(op)));
     for (const MeasuredOp& call : calls) {
-      text += fmt::format("  [{}, {}, {:.4g}],\n", call.bytes, call.operations, call.us);
+      const std::string inner = call.inner > 0 ? fmt::format(", {}", call.inner) : "";
+      text += fmt::format("  [{}, {}, {:.4g}{}],\n", call.bytes, call.operations, call.us, inner);
     }
     text += "]\n";
   }

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "launcher/cluster/reference_jobs.h"
 #include "launcher/cluster/rough_cluster.h"
 #include "launcher/config/config.h"
 #include "launcher/job/build.h"
@@ -25,54 +27,15 @@ constexpr int kRounds = 2;
 constexpr double kSecondsOfAJob = 0.3;
 constexpr double kMsOfARate = 100;
 
-struct ReferenceJob {
-  const char* model;  // contents of [model], [data] and [train]
-  bool all_precisions = false;
-};
-
-constexpr ReferenceJob kJobs[] = {
-    {"[model]\nname = \"gpt\"\nlayers = 1\nhidden = 64\nheads = 2\nvocab = 256\nseq_len = 64\ndropout = 0.0\n"
-     "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n",
-     true},
-    {"[model]\nname = \"gpt\"\nlayers = 1\nhidden = 256\nheads = 4\nvocab = 2048\nseq_len = 128\ndropout = "
-     "0.1\n"
-     "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n",
-     true},
-    {"[model]\nname = \"gpt\"\nlayers = 1\nhidden = 640\nheads = 10\nvocab = 8192\nseq_len = 256\n"
-     "dropout = 0.0\n[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 4\nmicro_batch = 2\n",
-     true},
-    {"[model]\nname = \"llama\"\nlayers = 1\nhidden = 128\nheads = 4\nffn = 352\nvocab = 512\nseq_len = 128\n"
-     "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"llama\"\nlayers = 1\nhidden = 512\nheads = 8\nffn = 1376\nvocab = 4096\nseq_len = "
-     "256\n"
-     "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 4\nmicro_batch = 2\n"},
-    {"[model]\nname = \"bert\"\nlayers = 1\nhidden = 128\nheads = 2\nvocab = 512\nseq_len = 64\n"
-     "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"bert\"\nlayers = 1\nhidden = 512\nheads = 8\nvocab = 4096\nseq_len = 192\n"
-     "[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"vit\"\nlayers = 1\nhidden = 192\nheads = 3\nffn = 768\npatch = 8\nimage_size = 64\n"
-     "classes = 10\n[data]\nkind = \"synthetic\"\nimage_size = 64\n"
-     "[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"vit\"\nlayers = 1\nhidden = 384\nheads = 6\nffn = 1536\npatch = 8\nimage_size = 112\n"
-     "classes = 50\n[data]\nkind = \"synthetic\"\nimage_size = 112\n"
-     "[train]\nglobal_batch = 8\nmicro_batch = 4\n"},
-    {"[model]\nname = \"resnet18\"\nclasses = 50\n[data]\nkind = \"synthetic\"\nimage_size = 64\n"
-     "[train]\nglobal_batch = 8\nmicro_batch = 4\n[optimizer]\nname = \"sgd\"\n"},
-    {"[model]\nname = \"resnet18\"\nclasses = 10\n[data]\nkind = \"synthetic\"\nimage_size = 32\n"
-     "[train]\nglobal_batch = 16\nmicro_batch = 8\n[optimizer]\nname = \"sgd\"\n"},
-    {"[model]\nname = \"resnet50\"\nclasses = 100\n[data]\nkind = \"synthetic\"\nimage_size = 64\n"
-     "[train]\nglobal_batch = 4\nmicro_batch = 2\n[optimizer]\nname = \"sgd\"\n"},
-};
-
-/// For each kernel, times by bytes and operations: the mean of a job's calls, the fastest of its rounds, and
-/// the mean of several jobs.
+/// For each kernel, times by size: the mean of a job's calls, the fastest of its rounds, and the mean of
+/// several jobs.
 class MeasuredCalls {
  public:
   void begin_round() { ++round_; }
 
-  void add(const std::string& job, const std::string& kernel, const OpCost& cost, double us) {
+  void add(const std::string& job, const std::string& kernel, const OpCost& cost, double inner, double us) {
     if (us <= 0 || cost.bytes <= 0) return;
-    Mean& mean = calls_[kernel][{cost.bytes, cost.operations}][job][round_];
+    Mean& mean = calls_[kernel][{cost.bytes, cost.operations, inner}][job][round_];
     mean.us += us;
     ++mean.count;
   }
@@ -83,8 +46,11 @@ class MeasuredCalls {
       for (const auto& [size, jobs] : calls) {
         double sum = 0;
         for (const auto& [job, rounds] : jobs) sum += fastest(rounds);
-        all[kernel].push_back(
-            {.bytes = size.first, .operations = size.second, .us = sum / static_cast<double>(jobs.size())});
+        const auto& [bytes, operations, inner] = size;
+        all[kernel].push_back({.bytes = bytes,
+                               .operations = operations,
+                               .us = sum / static_cast<double>(jobs.size()),
+                               .inner = inner});
       }
     }
     return all;
@@ -103,8 +69,9 @@ class MeasuredCalls {
   }
 
   int round_ = 0;
-  // Keys: kernel, (bytes, operations), job.
-  std::map<std::string, std::map<std::pair<double, double>, std::map<std::string, Rounds>>> calls_;
+  // Keys: kernel, (bytes, operations, inner), job.
+  using Size = std::tuple<double, double, double>;
+  std::map<std::string, std::map<Size, std::map<std::string, Rounds>>> calls_;
 };
 
 /// Times calls within a step if they are synchronous, else separately.
@@ -112,9 +79,11 @@ void add_calls(const std::string& text, const MeasuredRank& rank, MeasuredCalls&
   const JobConfig config = resolve(parse_config(text, "reference job"));
   const PlannedJob job = planned_job(config, build_blocks(config.model), 1);
   if (backend_for(rank.device.type).is_asynchronous()) {
-    measure_call_times(
-        record_step(job), {.device = rank.device, .threads = rank.threads, .ms_a_call = 4.0, .batches = 4},
-        [&](const CallTime& time) { calls.add(text, kernel_of(time.shape), time.cost, time.us); });
+    measure_call_times(record_step(job),
+                       {.device = rank.device, .threads = rank.threads, .ms_a_call = 2.0, .batches = 4},
+                       [&](const CallTime& time) {
+                         calls.add(text, kernel_of(time.shape), time.cost, time.shape.inner, time.us);
+                       });
     return;
   }
   const HostBatch batch =
@@ -122,19 +91,8 @@ void add_calls(const std::string& text, const MeasuredRank& rank, MeasuredCalls&
   const BatchSource source = [&](std::int64_t, std::int64_t) { return batch; };
   for (const TimedCall& call : time_calls_of_step(
            job, source, {.device = rank.device, .threads = rank.threads, .seconds = kSecondsOfAJob})) {
-    calls.add(text, call.kernel, call.cost, call.us);
+    calls.add(text, call.kernel, call.cost, call.inner, call.us);
   }
-}
-
-std::vector<std::string> reference_jobs() {
-  std::vector<std::string> jobs;
-  for (const ReferenceJob& job : kJobs) {
-    for (const std::string_view mode : {"fp32", "bf16", "fp16", "tf32"}) {
-      if (!job.all_precisions && mode != "fp32" && mode != "bf16") continue;
-      jobs.push_back(fmt::format("{}[precision]\nmode = \"{}\"\n", job.model, mode));
-    }
-  }
-  return jobs;
 }
 
 /// Adds a separate link for each number of ranks.
@@ -152,15 +110,16 @@ Cluster measure_cluster(const MeasuredRank& rank,
                         const std::function<void(const std::string& what, double done)>& observe) {
   Cluster cluster{.name = "here", .ranks_per_node = rank.num_ranks};
   const std::string type(name(rank.device.type));
-  ClusterDevice device{.name = fmt::format("{}-{}-threads", type, rank.threads),
+  const bool is_host = traits(rank.device.type).host_memory;
+  ClusterDevice device{.name = is_host ? fmt::format("{}-{}-threads", type, rank.threads) : type,
                        .family = type,
                        .memory_gb = static_cast<double>(rank.memory_bytes) * 1e-9,
                        .type = rank.device.type,
-                       .threads = static_cast<double>(rank.threads)};
+                       .threads = is_host ? static_cast<double>(rank.threads) : 0};
   observe("large products and copies", 0.0);
   add_rates(rank, kMsOfARate, device);
   MeasuredCalls calls;
-  const std::vector<std::string> jobs = reference_jobs();
+  const std::vector<std::string> jobs = reference_jobs(rank.device.type);
   // Asynchronous calls are timed separately, where the fastest of several already counts.
   const int rounds = backend_for(rank.device.type).is_asynchronous() ? 1 : kRounds;
   const auto num_parts = static_cast<double>(rounds * jobs.size() + 1);
@@ -179,8 +138,9 @@ Cluster measure_cluster(const MeasuredRank& rank,
     for (const MeasuredOp& call : calls) shortest = std::min(shortest, call.us);
   }
   cluster.host.launch_us = std::max(shortest, 1e-3);
-  cluster.host.overlap = traits(rank.device.type).host_memory ? 0 : 1;
-  cluster.framework = {.name = "trireme", .half_dim = 16, .ramp_gflop = 1e-6, .memory_efficiency = 1};
+  cluster.host.overlap = is_host ? 0 : 1;
+  cluster.framework = {
+      .name = "trireme", .half_dim = 16, .ramp_gflop = 1e-6, .memory_efficiency = 1, .fp8_efficiency = 1};
   cluster.host.cores = rank.cores;
   if (rank.link) add_link(rank, device, cluster);
   cluster.devices.push_back(std::move(device));

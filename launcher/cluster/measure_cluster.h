@@ -16,14 +16,15 @@ struct MeasuredRank {
   int threads = 1;                // per rank
   int num_ranks = 1;              // on this host, computing at the same time
   int cores = 0;                  // shared by the ranks of this host; 0: not shared
-  std::int64_t memory_bytes = 0;  // per rank
+  std::int64_t memory_bytes = 0;  // per rank, of the device
   std::optional<LinkRates> link;  // for two or more ranks
   double waiting_share = 0;       // for ranks that share cores
 };
 
-/// Times the calls in a step of small models of each family: GPTs in every precision of the device, others in
-/// fp32 and bf16. Takes about a minute on two idle cores. `observe` is called before each part with its name
-/// and the fraction of the parts that are done.
+/// Times large products of each dtype, copies, and the calls in a step of reference_jobs(). On a CPU, calls
+/// are timed within steps. On a GPU each call is timed separately. Takes one or two minutes on two idle cores
+/// or on a GPU. `observe` is called before each part with its name and the fraction of the parts that are
+/// done.
 Cluster measure_cluster(const MeasuredRank& rank,
                         const std::function<void(const std::string& what, double done)>& observe);
 

@@ -31,6 +31,7 @@ Cluster cluster_of(const MeasuredRank& rank, int ranks_of_host, ClusterDevice de
                     .ranks_sharing = static_cast<double>(ranks_of_host)}};
   cluster.host.launch_us = kLaunchUs;
   cluster.framework.name = "trireme";
+  cluster.framework.fp8_efficiency = 1;
   if (is_host(rank)) {
     device.threads = static_cast<double>(rank.threads);
     cluster.host.overlap = 0;

@@ -81,7 +81,7 @@ class CallTimes {
         device_(cluster.device(run.device)),
         times_(cluster, device_) {
     const ClusterNetwork network(cluster, device_);
-    for (const OpShape& op : record.ops) op_s_.push_back(seconds(op));
+    for (const OpShape& op : record.ops) op_s_.push_back(times_.device_s(op));
     for (const ExchangeShape& exchange : record.exchanges) exchange_s_.push_back(exchange.seconds(network));
   }
 
@@ -109,11 +109,6 @@ class CallTimes {
   bool is_attention(int op) const {
     const OpShape& shape = record_.ops[static_cast<std::size_t>(op)];
     return shape.cost.operations > 0 && shape.k == 0;
-  }
-
-  double seconds(const OpShape& shape) const {
-    const bool is_fp8 = shape.cost.arithmetic == Arithmetic::kFp8;
-    return times_.device_s(shape) / (is_fp8 ? cluster_.framework.fp8_efficiency : 1.0);
   }
 
   /// The additional time of attention in separate kernels. They compute the whole square of scores, not the

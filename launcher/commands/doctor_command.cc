@@ -123,6 +123,7 @@ ExitCode show_engines(const DoctorArguments& arguments, const LaunchEnvironment&
   measure_call_times(record_step(planned_job(config, build_blocks(config.model), 1)),
                      {.device = chosen.device,
                       .threads = threads,
+                      .unfused = arguments.json,
                       .take_notes = [&] { return notes.take(); },
                       .measure_products = config.parallel.tune_products},
                      [&](const CallTime& time) {
@@ -151,6 +152,13 @@ void check_output(const std::string& file) {
   if (std::filesystem::exists(file)) read_cluster(file);
 }
 
+/// The memory of the rank's GPU, or its share of the host's.
+std::int64_t memory_of_rank(Device device, int ranks_here) {
+  if (traits(device.type).host_memory) return total_memory_bytes() / ranks_here;
+  const DeviceReport report = backend_for(device.type).examine_devices();
+  return report.devices.at(static_cast<std::size_t>(device.index)).memory_bytes;
+}
+
 /// Writes the measurements of rank 0; the other ranks run the same work at the same time.
 ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch, const RankDevice& rank) {
   run_stage(*rank.comm, [&] {
@@ -160,7 +168,7 @@ ExitCode write_cluster(const std::string& file, const LaunchEnvironment& launch,
   MeasuredRank measured{.device = rank.device,
                         .threads = threads_per_rank(count_cores(), ranks_here),
                         .num_ranks = ranks_here,
-                        .memory_bytes = total_memory_bytes() / ranks_here};
+                        .memory_bytes = memory_of_rank(rank.device, ranks_here)};
   if (rank.comm->size() > 1) measured.link = measure_link(rank);
   const bool adds = std::filesystem::exists(file);
   if (traits(rank.device.type).host_memory) measured.cores = count_cores().usable();
@@ -240,7 +248,8 @@ void add_doctor_command(CLI::App& app, Command& chosen) {
       "Skip the measurements of matrix products, copies and, with several ranks, fabric and all-reduce");
   auto* engines = command->add_option("--engines", arguments->engines,
                                       "Only time each call of a step of this job separately on its device: "
-                                      "first call, later calls, workspace");
+                                      "first call, later calls, workspace; with --json also products without "
+                                      "their epilogues");
   command
       ->add_option(
           "--roofline", arguments->roofline,

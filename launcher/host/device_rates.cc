@@ -65,11 +65,22 @@ DeviceRates measure_device_rates(Device device, int num_threads, const DeviceRat
 
   const std::int64_t n = sizes.product;
   const auto measure_product = [&](std::string_view math, DType dtype, MathMode mode) {
-    const Tensor a = ctx.empty({n, n}, dtype), b = ctx.empty({n, n}, dtype), d = ctx.empty({n, n}, dtype);
+    const bool is_fp8 = dtype == DType::kE4m3;
+    const Tensor a = ctx.empty({n, n}, dtype), b = ctx.empty({n, n}, dtype);
+    const Tensor d = ctx.empty({n, n}, is_fp8 ? DType::kBFloat16 : dtype);
     operands.fill(a);
     operands.fill(b);
-    const double seconds =
-        seconds_of(ctx, sizes.ms, [&] { ctx.run(MatmulArgs{.a = a, .b = b, .d = d, .math = mode}); });
+    // Libraries take fp8 operands in one order only: rows of a, rows of b.
+    const Tensor scale = is_fp8 ? ctx.zeros({}) : Tensor();
+    if (is_fp8) operands.fill(scale);
+    const MatmulArgs args{.a = a,
+                          .b = b,
+                          .d = d,
+                          .transpose_b = is_fp8 ? Transpose::kYes : Transpose::kNo,
+                          .math = mode,
+                          .a_inverse_scale = scale,
+                          .b_inverse_scale = scale};
+    const double seconds = seconds_of(ctx, sizes.ms, [&] { ctx.run(args); });
     const auto extent = static_cast<double>(n);
     rates.products.push_back({math, 2 * extent * extent * extent / seconds * 1e-12});
   };
@@ -77,6 +88,7 @@ DeviceRates measure_device_rates(Device device, int num_threads, const DeviceRat
   measure_product("tf32", DType::kFloat32, MathMode::kTf32);
   measure_product("fp16", DType::kFloat16, MathMode::kFp32);
   measure_product("bf16", DType::kBFloat16, MathMode::kFp32);
+  measure_product("fp8", DType::kE4m3, MathMode::kFp32);
 
   const Shape bytes{sizes.copy_bytes};
   const Tensor from = ctx.zeros(bytes, DType::kUInt8), to = ctx.zeros(bytes, DType::kUInt8);

@@ -11,7 +11,7 @@ namespace trireme {
 
 struct DeviceRates {
   struct Product {
-    std::string_view math;  // "fp32", "tf32", "fp16", "bf16"
+    std::string_view math;  // "fp32", "tf32", "fp16", "bf16", "fp8"
     double tflops = 0.0;    // TFLOP/s
   };
   std::int64_t context_bytes = 0;  // see MeasuredCard; 0 for the CPU

@@ -11,7 +11,8 @@ namespace trireme {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::int64_t kFewBytes = 1 << 10, kManyBytes = 8 << 20;  // per rank, after the exchange
+// Per rank, after the exchange. Links between GPUs reach their rate with more.
+constexpr std::int64_t kFewBytes = 1 << 10, kManyHostBytes = 8 << 20, kManyGpuBytes = 256 << 20;
 
 /// Mean seconds of an all-gather and an all-to-all on the slowest rank; the fastest of several batches.
 double time_exchange(const Context& ctx, Communicator& comm, std::int64_t bytes, int calls) {
@@ -41,9 +42,10 @@ LinkRates measure_link(const RankDevice& rank) {
   const Context ctx = Context::create(rank.device, 1);
   if (ctx.backend->native_stream != nullptr) comm.bind_stream(ctx.backend->native_stream(ctx.exec));
   const double size = comm.size();
+  const std::int64_t many = traits(rank.device.type).host_memory ? kManyHostBytes : kManyGpuBytes;
   const double few_s = time_exchange(ctx, comm, kFewBytes, 100);
-  const double many_s = time_exchange(ctx, comm, kManyBytes, 4);
-  const double bytes = (size - 1) / size * static_cast<double>(kManyBytes - kFewBytes);
+  const double many_s = time_exchange(ctx, comm, many, 4);
+  const double bytes = (size - 1) / size * static_cast<double>(many - kFewBytes);
   return {.latency_us = few_s * 1e6 / std::log2(size), .gb_s = bytes * 1e-9 / std::max(many_s - few_s, 1e-9)};
 }
 

@@ -13,12 +13,14 @@ namespace trireme {
 nlohmann::ordered_json to_json(const CallTime& time) {
   nlohmann::ordered_json json = {{"call", time.op},
                                  {"operands", time.operands},
+                                 {"pass", name(time.spent)},
                                  {"calls", time.num_calls},
                                  {"bytes", time.cost.bytes},
                                  {"operations", time.cost.operations},
                                  {"first_ms", time.first_ms},
                                  {"us", time.us},
                                  {"workspace_bytes", time.workspace_bytes}};
+  if (time.unfused_us > 0) json["unfused_us"] = time.unfused_us;
   for (const CardRates& card : kCards) {
     json["roofline_us"][std::string(card.name)] = 1e6 * roofline_seconds(time.cost, card);
   }

@@ -22,6 +22,7 @@ struct MeasuredOp {
   double bytes = 0;       // minimum number of bytes that it moves
   double operations = 0;  // products, convolutions and attention; else 0
   double us = 0;
+  double inner = 0;  // as OpShape::inner; 0: unknown
 };
 
 /// One kind of device.

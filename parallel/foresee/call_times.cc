@@ -16,9 +16,8 @@ double ms_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-void measure(const OpCall& call, const Context& ctx, const RandomOperands& operands,
-             const CallTimesOptions& options, CallTime& time) {
-  const BoundCall run = call.bind(ctx, [&](TensorView memory) { operands.fill(memory); });
+/// Sets first_ms, us and workspace_bytes.
+void measure(const BoundCall& run, const Context& ctx, const CallTimesOptions& options, CallTime& time) {
   const auto timed = [&](int times) {
     ctx.backend->synchronize(ctx.exec);
     const Clock::time_point start = Clock::now();
@@ -41,7 +40,8 @@ std::vector<CallTime> distinct_calls(const StepCalls& step, std::vector<const Op
   std::vector<CallTime> times;
   for (const OpCall& call : step.calls) {
     const auto same = std::ranges::find_if(times, [&call](const CallTime& other) {
-      return other.op == call.op && other.operands == call.operands && other.cost == call.cost;
+      return other.op == call.op && other.operands == call.operands && other.cost == call.cost &&
+             other.spent == call.spent;
     });
     if (same != times.end()) {
       ++same->num_calls;
@@ -51,6 +51,7 @@ std::vector<CallTime> distinct_calls(const StepCalls& step, std::vector<const Op
                      .operands = call.operands,
                      .cost = call.cost,
                      .shape = call.shape,
+                     .spent = call.spent,
                      .num_calls = 1});
     examples.push_back(&call);
   }
@@ -74,7 +75,12 @@ void measure_call_times(const StepCalls& step, const CallTimesOptions& options,
     const ProductTable known = choices != nullptr ? choices->table() : ProductTable();
     std::string failure;
     try {
-      measure(*examples[i], ctx, operands, options, time);
+      measure(examples[i]->bind(ctx, operands), ctx, options, time);
+      if (options.unfused && examples[i]->bind_unfused) {
+        CallTime unfused;
+        measure(examples[i]->bind_unfused(ctx, operands), ctx, options, unfused);
+        time.unfused_us = unfused.us;
+      }
     } catch (const Error& error) {
       failure = error.what();
     }

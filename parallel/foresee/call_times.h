@@ -14,9 +14,11 @@ struct CallTime {
   std::string op, operands;
   OpCost cost;
   OpShape shape;
+  TimeSpent spent = TimeSpent::kForward;
   std::int64_t num_calls = 0;  // per step
   double first_ms = 0.0;       // includes the choice of an engine, plans and module loading
   double us = 0.0;             // of a later call, averaged over many in a row; operands may stay in a cache
+  double unfused_us = 0.0;  // see OpCall::bind_unfused; 0: no epilogue, or CallTimesOptions::unfused is false
   std::int64_t workspace_bytes = 0;
   std::vector<std::string> notes;  // see CallTimesOptions
   ProductTable products;           // measured products: see CallTimesOptions
@@ -27,6 +29,7 @@ struct CallTimesOptions {
   int threads = 1;
   double ms_a_call = 10.0;  // time spent repeating a call
   int batches = 1;          // with equal numbers of repetitions; the fastest counts
+  bool unfused = false;     // also measure products without their epilogues
   /// Returns and clears the messages logged so far: the notes of a call that has run. May be empty.
   std::function<std::vector<std::string>()> take_notes;
   /// Measure the algorithms of products, and use the fastest: see [Note: measured products]. The first call

@@ -94,7 +94,34 @@ std::string describe_problem(Args args) {
   return text;
 }
 
-BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorView)>& fill) {
+/// The rows of the table that a call's integers index; 0: they index none.
+std::int64_t num_ids_of(const auto& args) {
+  if constexpr (requires { args.table; }) return args.table.shape[0];
+  if constexpr (requires { args.dtable; }) return args.dtable.defined() ? args.dtable.shape[0] : 0;
+  return 0;
+}
+
+/// See OpCall::bind_unfused. The bias is added by a pass of equal traffic: no kernel adds one alone.
+void run_unfused(const Context& ctx, const MatmulArgs& args) {
+  MatmulArgs product = args;
+  product.bias = product.residual = {};
+  product.pre_activation = {};
+  product.activation = Activation::kNone;
+  ctx.run(product);
+  if (args.bias.defined()) ctx.run(AddArgs{.a = args.d, .b = args.d, .out = args.d});
+  if (args.activation != Activation::kNone) {
+    const TensorView x = args.pre_activation.defined() ? args.pre_activation : args.d;
+    ctx.run(ActivationFwdArgs{.x = x, .y = args.d, .activation = args.activation});
+  }
+  if (args.residual.defined()) ctx.run(AddArgs{.a = args.d, .b = args.residual, .out = args.d});
+}
+
+bool has_epilogue(const MatmulArgs& args) {
+  return args.bias.defined() || args.residual.defined() || args.activation != Activation::kNone;
+}
+
+/// The call that `run_bound` makes of the arguments with their new memory.
+BoundCall bind(const Context& ctx, auto args, const RandomOperands& operands, auto run_bound) {
   std::map<const void*, std::int64_t> bytes;  // size of each recorded buffer, by address
   visit_views(args, [&](const auto& view, ViewUse) {
     if (view.defined()) bytes[view.data] = std::max(bytes[view.data], bytes_of(view));
@@ -104,14 +131,18 @@ BoundCall bind(const Context& ctx, auto args, const std::function<void(TensorVie
     const auto extra = static_cast<std::int64_t>(misalignment(where));
     memory->emplace(where, ctx.empty({std::max<std::int64_t>(size, 1) + extra}, DType::kUInt8));
   }
+  const std::int64_t num_ids = num_ids_of(args);
   visit_views(args, [&](auto& view, ViewUse) {
     if (!view.defined()) return;
     const TensorView whole = memory->at(view.data);
     void* const data = static_cast<std::byte*>(whole.data) + misalignment(view.data);
     view.data = data;
-    fill({data, view.dtype, view.shape});
+    if (view.dtype == DType::kInt32 && num_ids > 0)
+      operands.fill_ids({data, view.dtype, view.shape}, num_ids);
+    else
+      operands.fill({data, view.dtype, view.shape});
   });
-  return [&ctx, args, memory] { run(ctx, args); };
+  return [&ctx, args, memory, run_bound] { run_bound(ctx, args); };
 }
 
 // The meta device has no streams, so `stream` points to the list of calls.
@@ -119,13 +150,22 @@ using Recorder = std::vector<OpCall>;
 
 template <class Args>
 void record(const KernelContext& exec, const Args& args) {
-  static_cast<Recorder*>(exec.stream)
-      ->push_back({.op = Args::kName,
-                   .operands = describe_operands(args),
-                   .cost = cost_of(args),
-                   .shape = shape_of(args),
-                   .problem = describe_problem(args),
-                   .bind = [args](const Context& ctx, const auto& fill) { return bind(ctx, args, fill); }});
+  OpCall call{.op = Args::kName,
+              .operands = describe_operands(args),
+              .cost = cost_of(args),
+              .shape = shape_of(args),
+              .problem = describe_problem(args)};
+  call.bind = [args](const Context& ctx, const RandomOperands& operands) {
+    return bind(ctx, args, operands, [](const Context& on, const Args& bound) { run(on, bound); });
+  };
+  if constexpr (std::is_same_v<Args, MatmulArgs>) {
+    if (has_epilogue(args)) {
+      call.bind_unfused = [args](const Context& ctx, const RandomOperands& operands) {
+        return bind(ctx, args, operands, run_unfused);
+      };
+    }
+  }
+  static_cast<Recorder*>(exec.stream)->push_back(std::move(call));
 }
 
 Backend recording_backend() {

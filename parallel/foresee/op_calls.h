@@ -9,6 +9,7 @@
 
 #include "parallel/foresee/op_time.h"
 #include "parallel/foresee/predict.h"
+#include "parallel/foresee/random_operands.h"
 
 namespace trireme {
 
@@ -24,9 +25,14 @@ struct OpCall {
                         // alignment, options
   int unit = -1;        // -1: the whole model
   TimeSpent spent = TimeSpent::kForward;  // kExchange: the sums of gradients and the end of the step
-  /// Returns the same call on `ctx`, which outlives it, with newly allocated memory that `fill` fills.
-  /// Tensors that shared memory share it again, with their original alignment up to Allocator::kAlignment.
-  std::function<BoundCall(const Context& ctx, const std::function<void(TensorView)>& fill)> bind;
+  /// Returns the same call on `ctx`, which outlives it, with newly allocated random operands. Ids of a
+  /// table's rows are random ones of the table. Tensors that shared memory share it again, with their
+  /// original alignment up to Allocator::kAlignment.
+  using Bind = std::function<BoundCall(const Context& ctx, const RandomOperands& operands)>;
+  Bind bind;
+  /// A product with an epilogue, as a plain product followed by a pass over its result each for bias,
+  /// activation and residual. Empty for other calls.
+  Bind bind_unfused;
 };
 
 struct StepCalls {

@@ -70,7 +70,8 @@ double OpTimes::device_s(const OpShape& shape) const {
     efficiency = device_.matmul_efficiency * share(shape.m) * share(shape.n) * share(shape.k);
   }
   const double ramp_s = framework.ramp_gflop * 1e9 / rate;
-  return std::max(bytes_s, shape.cost.operations / (rate * efficiency) + ramp_s);
+  const double seconds = std::max(bytes_s, shape.cost.operations / (rate * efficiency) + ramp_s);
+  return shape.cost.arithmetic == Arithmetic::kFp8 ? seconds / framework.fp8_efficiency : seconds;
 }
 
 double OpTimes::described_s(const OpShape& shape) const {
@@ -88,7 +89,8 @@ double OpTimes::seconds(const OpShape& shape) const {
     measured.cost.bytes = call.bytes;
     measured.cost.operations = call.operations;
     const double x = log_of(call.bytes) - bytes, y = log_of(call.operations) - operations;
-    const double distance = x * x + y * y + 1e-4;
+    const double z = call.inner > 0 && shape.inner > 0 ? std::log(call.inner / shape.inner) : 0;
+    const double distance = x * x + y * y + z * z + 1e-4;
     const double weight = 1 / (distance * distance);
     sum += weight * std::log(call.us * 1e-6 / described_s(measured));
     weights += weight;

@@ -15,6 +15,7 @@ struct OpShape {
   DType dtype = DType::kFloat32;
   OpCost cost;
   double m = 0, n = 0, k = 0;  // product [m, k] x [k, n]; else 0
+  double inner = 0;            // length of the dot products: k, or the width of an attention head; else 0
   bool transpose_a = false, transpose_b = false;
   bool activates = false;  // in the product's epilogue
   bool operator==(const OpShape&) const = default;
@@ -39,6 +40,10 @@ OpShape shape_of(Args args) {
     shape.n = static_cast<double>(args.d.shape[1]);
     shape.k = static_cast<double>(args.products[0].a.shape[1]);
   }
+  shape.inner = shape.k;
+  if constexpr (requires { args.lse, args.num_heads; }) {
+    shape.inner = static_cast<double>(args.out.shape[-1]) / args.num_heads;
+  }
   return shape;
 }
 
@@ -48,12 +53,13 @@ std::string kernel_of(const OpShape& shape);
 /// [Note: rate of a product] A product of [m, k] and [k, n] takes
 ///     2 m n k / (peak * efficiency * s(m) s(n) s(k)) + ramp / peak,   s(x) = x / (x + half_dim):
 /// Small dims leave parts of a tile, or of the chip, without work, and every product has the cost of starting
-/// and ending once.
+/// and ending once. Products in fp8 take 1 / fp8_efficiency of that.
 ///
 /// [Note: time of an operator] The longer of the time for its operations, as in [Note: rate of a product],
 /// and of the time for its bytes at the memory's rate, after a launch. If calls of the same kernel were
 /// measured, this is multiplied by their ratio of measured to computed time: the mean of the logarithms,
-/// weighted by nearness in the logarithms of bytes and operations. A measured call has its measured time.
+/// weighted by nearness in the logarithms of bytes, operations and inner extent. A measured call has its
+/// measured time.
 class OpTimes {
  public:
   /// Keeps references to both arguments, which must outlive this.

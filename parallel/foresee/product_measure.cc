@@ -34,7 +34,7 @@ ProductTable measure_products(const PlannedJob& job, const ProductMeasurement& h
     for (const OpCall& call : step.calls) {
       if (!may_be_product(call.op) || !done.insert(call.problem).second) continue;
       try {
-        call.bind(ctx, [&](TensorView memory) { operands.fill(memory); })();
+        call.bind(ctx, operands)();
       } catch (const Error& error) {
         throw Error(error.code(), fmt::format("measuring {} {}: {}", call.op, call.operands, error.what()),
                     error.where());

@@ -7,16 +7,23 @@ namespace trireme {
 namespace {
 
 constexpr std::int64_t kElems = 1 << 16;  // of a pattern
+// Of an fp8 code: without the exponents of infinities and NaN, in e4m3 and in e5m2.
+constexpr std::uint32_t kFiniteCode = 0xf7;
+
+/// The generator of Numerical Recipes: the upper 24 of 32 bits.
+std::uint32_t next_random(std::uint32_t& state) {
+  state = state * 1664525u + 1013904223u;
+  return state >> 8;
+}
 
 }  // namespace
 
 RandomOperands::RandomOperands(const Context& ctx) : ctx_(ctx) {
   std::vector<float> values(kElems);
+  std::vector<std::uint8_t> codes(kElems);
   std::uint32_t state = 1;
-  for (float& value : values) {
-    state = state * 1664525u + 1013904223u;  // the generator of Numerical Recipes
-    value = static_cast<float>(state >> 8) * 0x1p-23f - 1.0f;
-  }
+  for (float& value : values) value = static_cast<float>(next_random(state)) * 0x1p-23f - 1.0f;
+  for (std::uint8_t& code : codes) code = static_cast<std::uint8_t>(next_random(state) >> 16 & kFiniteCode);
   const Tensor numbers = ctx.from_host(values.data(), {kElems}, DType::kFloat32);
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kBFloat16}) {
     Tensor& pattern = patterns_[dtype] = ctx.empty({kElems}, dtype);
@@ -25,7 +32,18 @@ RandomOperands::RandomOperands(const Context& ctx) : ctx_(ctx) {
     else
       ctx.run(CastArgs{.x = numbers, .y = pattern});
   }
+  for (const DType dtype : {DType::kE4m3, DType::kE5m2}) {
+    patterns_[dtype] = ctx.from_host(codes.data(), {kElems}, dtype);
+  }
   ctx.backend->synchronize(ctx.exec);  // before `numbers` is freed
+}
+
+void RandomOperands::fill_ids(TensorView memory, std::int64_t num_ids) const {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(memory.num_elems()));
+  std::uint32_t state = 1;
+  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(next_random(state) % num_ids);
+  ctx_.backend->copy_from_host(ctx_.exec, memory, ids.data());
+  ctx_.backend->synchronize(ctx_.exec);  // before `ids` is freed
 }
 
 void RandomOperands::fill(TensorView memory) const {

@@ -12,8 +12,11 @@ class RandomOperands {
   /// `ctx` outlives this.
   explicit RandomOperands(const Context& ctx);
 
-  /// Enqueues the filling of `memory` with numbers from -1 to 1, the same in every run; integers are zero.
+  /// Enqueues the filling of `memory` with numbers from -1 to 1, the same in every run; fp8 codes are random
+  /// finite numbers, and integers are zero.
   void fill(TensorView memory) const;
+  /// Fills integers with random ids in [0, num_ids).
+  void fill_ids(TensorView memory, std::int64_t num_ids) const;
 
  private:
   const Context& ctx_;

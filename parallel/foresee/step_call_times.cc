@@ -90,7 +90,7 @@ std::vector<TimedCall> grouped(const std::vector<std::vector<Call>>& steps) {
     double us = 0;
     int count = 0;
   };
-  std::map<std::tuple<std::string, double, double>, Sum> sums;
+  std::map<std::tuple<std::string, double, double, double>, Sum> sums;
   for (std::size_t i = 0; i < steps[0].size(); ++i) {
     std::vector<double> times;
     for (const std::vector<Call>& step : steps) {
@@ -100,8 +100,8 @@ std::vector<TimedCall> grouped(const std::vector<std::vector<Call>>& steps) {
     }
     const OpShape& shape = steps[0][i].shape;
     const std::string kernel = kernel_of(shape);
-    Sum& sum = sums[{kernel, shape.cost.bytes, shape.cost.operations}];
-    sum.call = {.kernel = kernel, .cost = shape.cost};
+    Sum& sum = sums[{kernel, shape.cost.bytes, shape.cost.operations, shape.inner}];
+    sum.call = {.kernel = kernel, .cost = shape.cost, .inner = shape.inner};
     sum.us += median(times);
     ++sum.count;
   }

@@ -15,7 +15,8 @@ namespace trireme {
 struct TimedCall {
   std::string kernel;  // kernel_of()
   OpCost cost;
-  double us = 0;  // mean time from the end of the previous call to its own end
+  double inner = 0;  // as OpShape::inner
+  double us = 0;     // mean time from the end of the previous call to its own end
 };
 
 struct StepCallTimesOptions {

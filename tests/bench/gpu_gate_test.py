@@ -29,6 +29,7 @@ class GpuGate(unittest.TestCase):
         self.bundle = self.root / "bundle"
         self.bundle.mkdir()
         self.write_program(self.bundle / "run", f'PATH={self.root}/fakes:{OPTIONS.bin}:$PATH exec "$@"')
+        self.write_program(self.bundle / "trireme", 'exec "$(dirname "$0")/run" trireme "$@"')
         (self.bundle / "tests").mkdir()
         (self.bundle / "share").mkdir()
         (self.bundle / "share/commit").write_text("0123abcd\n")
@@ -67,7 +68,7 @@ class GpuGate(unittest.TestCase):
                 self.assertIn(stage["state"], ("passed", "skipped"), f"{name}: {stage}\n{text}")
             if stage["state"] == "passed":
                 self.assertIn(f"{part}/{name}.out", logs)
-        self.assertEqual(status, 0 if has_torch or part not in ("bench-gpt", "bench-resnet") else 1, text)
+        self.assertEqual(status, 0 if has_torch or part not in ("bench-gpt", "bench-resnet", "table") else 1, text)
         self.assertEqual((report["part"], report["dry_run"]), (part, True))
         self.assertIn("backends", stages["doctor"]["result"])
         return stages, has_torch
@@ -100,7 +101,7 @@ class GpuGate(unittest.TestCase):
             self.assertEqual(stage["result"], {"steps": 2 * (i + 1), "differing": []}, name)
 
     def test_dry_runs_of_benchmarks(self):
-        for part, rate, run in (("bench-gpt", "tokens_per_s", "124m_fp16"),
+        for part, rate, run in (("bench-gpt", "tokens_per_s", "124m_fp16"), ("table", "images_per_s", "vit_l_bf16"),
                                 ("bench-resnet", "images_per_s", "resnet50_bf16")):
             stages, has_torch = self.dry_run(part)
             if part == "bench-gpt":
@@ -112,6 +113,24 @@ class GpuGate(unittest.TestCase):
             if has_torch:
                 ours, theirs = (stages[who + run]["result"][rate] for who in ("trireme_", "pytorch_"))
                 self.assertEqual(row["speed"], ours / theirs)
+
+    def test_dry_run_of_foresight(self):
+        """On the CPU, from a description without measured calls."""
+        cluster = self.root / "cpu.toml"
+        cluster.write_text("""ranks_per_node = 1
+            [devices.cpu]
+            type = "cpu"
+            peak_tflops = { fp32 = 0.1, tf32 = 0.1, fp16 = 0.1, bf16 = 0.1, fp8 = 0.1 }
+            memory_gb = 8
+            memory_gb_s = 10""")
+        status, text, report, _ = self.run_part("foresight", "--dry-run", TRIREME_GATE_CLUSTER=str(cluster))
+        self.assertEqual(status, 0, text)
+        rows = report["stages"]["foreseen"]["result"]["rows"]
+        self.assertEqual(len(rows), 10)
+        for name, row in rows.items():
+            self.assertGreater(row["predicted_ms"], 0, name)
+            ours = report["stages"]["trireme_" + name]["result"]
+            self.assertEqual(ours["peak_bytes"], ours["predicted_peak_bytes"], name)
 
     def test_dry_runs_of_what_wants_a_card(self):
         for part in ("tests", "conformance", "sanitize"):
@@ -127,8 +146,10 @@ class GpuGate(unittest.TestCase):
         self.write_program(self.root / "fakes/trireme", f"""case "$*" in
           *--engines*) printf '%s\\n' '{call}' '{call}' ;;
           train*) mkdir -p "$4" && echo '{{"state_hash": "ab"}}' >"$4/summary.json"
-            echo '{{"step": 2, "state_hash": "ab", "tokens_per_s": 99.0}}' >"$4/metrics.jsonl"
+            for i in $(seq 60); do echo '{{"step": 2, "state_hash": "ab", "tokens_per_s": 99.0, "step_ms": 9.0, "loss": 2.0,
+              "peak_bytes": 60}}' | tr -d '\n'; echo; done >"$4/metrics.jsonl"
             echo 'step 1/2  loss 2.0  lr 1  50 tokens/s  ETA 1s'; echo 'step 2/2  loss 2.0  lr 1  101 tokens/s  ETA 0s' ;;
+          plan*) echo '{{"groups": [{{"peak_bytes": 60}}], "time": {{"step_ms": 9.9}}}}' ;;
           *) cat {self.root}/doctor.json ;;
           esac""")
         run = json.dumps({"losses": [2.0], "grad_norms": [1.0], "state_hash": "ab", "tokens_per_s": 100.0,
@@ -144,6 +165,7 @@ class GpuGate(unittest.TestCase):
         theirs = json.dumps({"images_per_s": 90.0, "tokens_per_s": 90.0, "peak_bytes": 80, "compiled": True})
         self.write_program(self.root / "fakes/python", f"""case $1 in
           */peers/*) case "$*" in *--compile*) echo '{theirs}' ;; *) exit 1 ;; esac ;;
+          */card_table.py) if [ "$2" = theirs ]; then echo '{theirs}'; else exec {sys.executable} "$@"; fi ;;
           *) exec {sys.executable} "$@" ;;
           esac""")
         # mpirun -np N [one_card.sh] [compute-sanitizer options...] PROGRAM
@@ -182,6 +204,7 @@ class GpuGate(unittest.TestCase):
             "bench-gpt": {"beside_124m_fp16", "native_trireme_124m_bf16", "tuned_beside_124m_bf16",
                           "kernel_share_recorded", "train_124m_bf16", "beside_350m_bf16"},
             "bench-resnet": {"beside_resnet50_bf16", "native_trireme_resnet50_fp16"},
+            "table": {"beside_bert_fp16", "beside_vit_l_bf16", "trireme_llama_1.5b_fp8"},
             "sanitize": {"nccl", "races", "conformance_races"}}
         reports = {}
         for part, stages in expected.items():
@@ -204,6 +227,30 @@ class GpuGate(unittest.TestCase):
         self.assertAlmostEqual(differences["progress_line"], 0.01)
         self.assertEqual(gpt["kernel_share_recorded"]["result"]["bar"], 0.03)
         self.assertEqual(len(reports["state"]["stages"]["same_state"]["result"]), 3)
+
+    def test_foresight_on_a_card(self):
+        """10 % off, of what the table has measured; a row below its aim is traced."""
+        self.fake_card()
+        self.fake_peers()
+        (self.root / "gate").mkdir()
+        row = {"row": "vit_l_bf16", "images_per_s": 1000.0, "step_ms": 9.0, "aim": 1250}
+        logs = self.root / "table"
+        logs.mkdir()
+        (logs / "trireme_vit_l_bf16.out").write_text(json.dumps(row) + "\n")
+        with tarfile.open(self.root / "gate/table.tar.gz", "w:gz") as archive:
+            archive.add(logs, "table")
+        fake = (self.root / "fakes/trireme").read_text()
+        traced = """[ -z "$TRIREME_KERNEL_TRACE" ] || printf '%s\\t%s\\ta\\n' 0 50 50 99 99 100 >"$TRIREME_KERNEL_TRACE"\n"""
+        self.write_program(self.root / "fakes/trireme", fake.removeprefix("#!/bin/sh\n") + traced)
+        status, text, report, _ = self.run_part("foresight", TRIREME_GATE_PYTHON=str(self.root / "fakes/python"),
+                                                PATH=f"{self.root}/fakes:" + os.environ["PATH"])
+        self.assertEqual((status, report["reason"]), (1, "not shown: foreseen"), text)
+        stages = report["stages"]
+        self.assertEqual(len(stages["foreseen"]["result"]["rows"]), 10)
+        self.assertAlmostEqual(stages["foreseen"]["result"]["median_error_percent"], 10)
+        self.assertNotIn("trireme_vit_l_bf16", stages)
+        self.assertEqual([name for name in stages if name.startswith("trace_")], ["trace_vit_l_bf16"])
+        self.assertEqual(stages["trace_vit_l_bf16"]["result"]["kernels"], 2)
 
     def test_a_missed_bar_fails_the_part(self):
         self.fake_card()

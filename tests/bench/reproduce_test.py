@@ -403,10 +403,24 @@ resumes = { of = "plain", step = 2 }
 
     def test_without_a_gpu_each_experiment_says_so(self):
         reason = why_no_cuda(ARGUMENTS.trireme)
+        self.reproduce("--gpu")
+        self.assertIn("it is about a CPU", self.read()[0]["reason"])
         if reason:
-            self.reproduce("--gpu")
+            self.reproduce("--gpu", "--only", "tiny")
             self.assertEqual(self.read()[0]["reason"], reason)
             self.assertIn("not run: it needs", (self.folder / "out" / "report.md").read_text())
+
+    def test_a_gpu_is_rehearsed_on_the_cpu(self):
+        (self.experiments / "tiny.toml").write_text(TINY.replace(
+            "[job]", 'needs = { gpu = true }\ndry = { "model.layers" = 2 }\n[job]').replace("recompute_every\" = 2", "recompute_every\" = 1"))
+        self.reproduce("--gpu", "--dry-run")
+        (result,) = self.read()
+        self.assertEqual(result["reason"], "")
+        self.assertEqual([len(variant["rounds"]) for variant in result["variants"]], [1, 1, 1])
+        text = (self.folder / "out/runs/tiny/plain/round0/job.toml").read_text()
+        self.assertIn('parallel.device = "cpu"', text)
+        self.assertIn("model.layers = 2", text)
+        self.assertIn("--dry-run", self.reproduce("--dry-run", code=2))
 
     def test_pytorch_stands_beside_or_says_what_is_missing(self):
         (self.experiments / "tiny.toml").write_text(TINY.replace("[variants.refused]", """[variants.eager]

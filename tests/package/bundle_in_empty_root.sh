@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Unpacks a bundle (third_party/bundle.sh) in a root folder with a C library, a shell and its tools, and nothing else,
 # and runs the gate's probe there: once as it is, and once with NVIDIA's libraries, with which every program has to find
-# all that it loads. There is no device.
+# all that it loads. There is no device. Then, with this machine's Python, the documented gains are rehearsed there.
 #
 #   tests/package/bundle_in_empty_root.sh ARCHIVE.tar.xz BUILD_FOLDER      the folder that was packed
 #
-# Exit codes: 0 the probe says "no device" both times, 1 something else, 77 no right to a root folder of one's own.
+# Exit codes: 0 the probe says "no device" both times, and the gains are there, 1 something else, 77 no right to a root
+# folder of one's own.
 set -uo pipefail
 
 if [ "${1:-}" != --inside ]; then
@@ -70,3 +71,17 @@ for program in "$root"/trireme-bundle/bin/*; do
 done
 probe "with NVIDIA's libraries too"
 grep -q '"doctor": {"state": "passed"' "$root/gate/probe.json" || die "no doctor: $(cat "$root/gate/probe.json")"
+
+# A Python with its standard library, which the bundle does not bring.
+python=$(readlink -f /usr/bin/python3)
+library=$("$python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
+mkdir -p "$root/$library" && mount --bind "$library" "$root/$library"
+cp "$python" "$root/bin/python3"
+for needed in $(ldd "$python" "$library"/lib-dynload/*.so 2>/dev/null | grep -o '/[^ ]*\.so[^ ]*' | sort -u); do
+  [ -e "$root/$needed" ] || (mkdir -p "$root/$(dirname "$needed")" && cp -L "$needed" "$root/$needed")
+done
+echo "the documented gains, rehearsed:"
+inside env PYTHONHOME=/usr /trireme-bundle/examples/reproduce.sh --gpu --dry-run --out /gains || die "reproduce.sh failed"
+for experiment in mixed_precision_gpu mixed_precision_resnet50 recompute_gpu fused_kernels; do
+  grep -A 9 "\"name\": \"$experiment\"" "$root/gains/results.json" | grep -q '"reason": ""' || die "$experiment was not run"
+done

@@ -74,6 +74,8 @@ def beside(args, ours, theirs=None):
     rate = "images_per_s" if "images_per_s" in ours else "tokens_per_s"
     report = {rate: ours[rate], "step_ms": ours["step_ms"], "peak_bytes": ours["peak_bytes"],
               "as_predicted": as_predicted(ours)}
+    report.update({f"{rate}_aim": ours["aim"], "aim_reached": ours[rate] >= ours["aim"],
+                   "beside_known": {who: ours[rate] / known for who, known in ours["known"].items()}} if "aim" in ours else {})
     peak = PEAK_FLOPS.get(args.card, {}).get(args.precision)
     if peak and "flops_per_token" in ours:
         report.update(mfu=ours[rate] * ours["flops_per_token"] / peak, mfu_formula=MFU_FORMULA)

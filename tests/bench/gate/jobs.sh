@@ -75,3 +75,16 @@ native_kernels() {
 }
 # judge_kernels STAGE: of the logs that this stage has left.
 judge_kernels() { stage "native_$1" 10 native_kernels "$logs/$1.out" "$logs/$1.err"; }
+
+# The rows of card_table.py, and which have a peer in PyTorch.
+table_rows=() table_peers=() scale=${TRIREME_GATE_SCALE:-1}
+if [[ $part == table || $part == foresight ]]; then
+  while read -r row peer; do
+    table_rows+=("$row") table_peers+=("$peer")
+  done < <("$python" "$bundle/tests/bench/card_table.py" list)
+fi
+card_table() {
+  "$python" "$bundle/tests/bench/card_table.py" "$@" --program "$bundle/trireme" --device "$device" --scale "$scale"
+}
+# row NAME: trains its job.
+row() { card_table ours "$1" --out "$work"; }

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The peer of transformers_vs_pytorch.py: a GPT-2, Llama, BERT, ViT or LSTM, trained by PyTorch on the CPU, in its idiom.
+"""The peer of transformers_vs_pytorch.py and card_table.py: a GPT-2, Llama, BERT, ViT or LSTM, trained by PyTorch in its idiom.
 
     transformers_pytorch.py --model llama --layers 6 --hidden 288 --heads 6 --ffn 768 --vocab 32000 --context 256
 
 Needs PyTorch 2. Attention by scaled_dot_product_attention, AdamW in its fused form where this PyTorch has it for CPUs;
---compile compiles the model; --precision bf16 runs it under torch.autocast. Prints one JSON object: parameters, milliseconds a step (median), loss. The data are
-random: time does not depend on them.
+--compile compiles the model; --precision bf16 and fp16 run it under torch.autocast, fp16 with a GradScaler. Prints one
+JSON object: parameters, milliseconds a step (median), rate, peak bytes on a GPU, loss. The data are random: time does not
+depend on them.
 """
 
 import argparse
@@ -189,7 +190,8 @@ def parse_arguments():
         parser.add_argument("--" + name.replace("_", "-"), type=int, default=value)
     parser.add_argument("--tied", action="store_true", help="the head of a Llama shares the token embedding")
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--precision", choices=("fp32", "bf16", "fp16"), default="fp32")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     return parser.parse_args()
 
 
@@ -215,30 +217,43 @@ def adamw(model):
 
 def main():
     args = parse_arguments()
+    on_gpu = args.device == "cuda"
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
-    model = MODELS[args.model](args)
+    model = MODELS[args.model](args).to(args.device)
     for parameter in model.parameters():
         if parameter.dim() >= 2:
             nn.init.normal_(parameter, std=0.02)
     optimizer, fused = adamw(model)
-    inputs, targets = batch_of(args)
+    inputs, targets = (x.to(args.device) for x in batch_of(args))
+    # A CPU has no autocast to fp16: there the script is tried out in bf16.
+    dtype = torch.float16 if args.precision == "fp16" and on_gpu else torch.bfloat16
+    scaler = torch.amp.GradScaler("cuda") if args.precision == "fp16" and on_gpu else None
     run = torch.compile(model) if args.compile else model
     step_ms = []
     for step in range(args.warmup + args.steps):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=args.precision == "bf16"):
+        with torch.autocast(args.device, dtype=dtype, enabled=args.precision != "fp32"):
             loss = run(inputs, targets)
-        loss.backward()
+        (scaler.scale(loss) if scaler else loss).backward()
+        if scaler:
+            scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
         loss_value = loss.item()
         if step >= args.warmup:
             step_ms.append((time.perf_counter() - start) * 1e3)
+    median = statistics.median(step_ms)
+    units = args.micro_batch * (1 if args.model == "vit" else args.context)
     print(json.dumps({"parameters": sum(p.numel() for p in model.parameters()), "loss": loss_value,
-                      "step_ms": statistics.median(step_ms), "all_step_ms": step_ms, "torch": torch.__version__,
-                      "fused_adamw": fused}))
+                      "step_ms": median, "all_step_ms": step_ms, "torch": torch.__version__, "fused_adamw": fused,
+                      "images_per_s" if args.model == "vit" else "tokens_per_s": units * 1e3 / median,
+                      "peak_bytes": torch.cuda.max_memory_allocated() if on_gpu else 0, "compiled": args.compile}))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,12 @@ from measure import Options, num_rounds, run_experiment, why_not  # noqa: E402
 from peer import peer_version, why_no_peer  # noqa: E402
 
 
+def default_program():
+    """A bundle (third_party/bundle.sh) has one that finds its libraries."""
+    packed = ROOT / "trireme"
+    return packed if packed.is_file() else ROOT / "build/release/bin/trireme"
+
+
 def parse_options():
     parser = argparse.ArgumentParser(prog="reproduce", description=__doc__.replace("\n", " "))
     size = parser.add_mutually_exclusive_group()
@@ -35,7 +41,10 @@ def parse_options():
     parser.add_argument("--compare", metavar="OLD.json", help="name what is slower or larger than in earlier results, and count the "
                         "experiments whose intervals overlap")
     parser.add_argument("--of", metavar="NEW.json", help="run nothing: compare or keep these results")
-    parser.add_argument("--gpu", action="store_true", help="every job on the GPU")
+    parser.add_argument("--gpu", action="store_true", help="the experiments of a GPU, in less than 8 minutes; those of --only, "
+                        "each job on the GPU")
+    parser.add_argument("--dry-run", action="store_true", help="with --gpu: the same on the CPU with tiny jobs, whose figures mean "
+                        "nothing")
     parser.add_argument("--peer", metavar="PYTHON", help="a Python with PyTorch, for the experiments beside it")
     parser.add_argument("--keep", action="store_true", help="put the results among tests/bench/results, by machine")
     parser.add_argument("--machines", nargs="*", metavar="FILE", help="run nothing: print kept results side by side "
@@ -43,7 +52,7 @@ def parse_options():
     parser.add_argument("--pages", action="store_true", help="run nothing: write the pages that show the kept results")
     parser.add_argument("--check-pages", action="store_true", help="run nothing: whether those pages are as --pages writes them")
     parser.add_argument("--out", default="out/reproduce", help="folder of the report (default: %(default)s)")
-    parser.add_argument("--trireme", default=str(ROOT / "build/release/bin/trireme"), help="the program (default: %(default)s)")
+    parser.add_argument("--trireme", default=str(default_program()), help="the program (default: %(default)s)")
     parser.add_argument("--experiments", default=str(ROOT / "examples/reproduce"), help="folder of the experiments")
     return parser.parse_args()
 
@@ -89,7 +98,9 @@ def how_to_run(options, experiments, trireme):
     links = any(variant.link for experiment in experiments for variant in experiment.variants)
     peers = any(variant.peer for experiment in experiments for variant in experiment.variants)
     gpu = options.gpu or any(experiment.needs.get("gpu") for experiment in experiments)
-    return Options(full=options.full, cores=cores(), gpu=options.gpu, gpus=num_gpus(),
+    pictures = importlib.util.find_spec("PIL") is not None
+    return Options(full=options.full, cores=cores(), gpu=options.gpu, gpus=num_gpus(), named=bool(options.only), dry=options.dry_run,
+                   no_pictures="" if pictures else f"it needs pictures, and {sys.executable} has no Pillow to make them",
                    no_cuda=why_no_cuda(trireme) if gpu else "", no_namespaces=why_no_namespaces() if links else "",
                    no_peer=why_no_peer(options.peer) if peers else "")
 
@@ -156,14 +167,19 @@ def main():
     done = without_runs(options)
     if done is not None:
         return done
+    if options.dry_run and not options.gpu:
+        raise ExperimentError("--dry-run rehearses --gpu: give both")
     experiments, matrix = chosen_experiments(options)
+    if options.gpu and not options.only:
+        matrix = None
     if options.list:
         for experiment in experiments:
             print(f"{experiment.name:22} {experiment.title}")
         if matrix:
             print(f"{matrix.name:22} Model x batch x size x optimizer x precision: {len(list(cells(matrix)))} short runs")
         return 0
-    if importlib.util.find_spec("matplotlib") is None:  # before anything runs: only the report imports it
+    draws = importlib.util.find_spec("matplotlib") is not None
+    if not draws and not options.gpu:  # before anything runs: only the report imports it
         raise ExperimentError(f"{sys.executable} has no matplotlib, which draws the report: use examples/reproduce.sh, "
                               "or /usr/bin/python3 with Debian's python3-matplotlib")
     trireme = Path(options.trireme).resolve()
@@ -190,12 +206,14 @@ def main():
     (out / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     if matrix:
         write_csv(results["matrix"], out / "matrix.csv")
-    from report import count_of, verdict_of, write_report  # matplotlib loads slowly, and only here
-    write_report(results, experiments, out)
+    from report import count_of, verdict_of, write_report
+    if draws:
+        write_report(results, experiments, out)
     for result in results["experiments"]:
         print(f"{result['name']}: {verdict_of(result)}{count_of(result) and f' ({count_of(result)})'}"
               f"{result['reason'] and ': ' + result['reason']}")
-    print(f"report: {out / 'report.html'}, {out / 'report.md'}, {out / 'results.json'}")
+    print(f"report: {out / 'report.html'}, {out / 'report.md'}, {out / 'results.json'}" if draws else
+          f"results: {out / 'results.json'}; {sys.executable} has no matplotlib to draw the report")
     failed = [result["name"] for result in results["experiments"] if result.get("failed")]
     for result in results["experiments"]:
         if result.get("failed"):

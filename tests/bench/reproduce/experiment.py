@@ -64,9 +64,11 @@ class Experiment:
     plots: list
     order: int = 100
     runs: bool = True    # False: the plan says all, nothing is trained
+    engines: bool = False  # the calls of a step are timed separately, nothing is trained
     seeds: bool = False  # each round has a seed of its own
     rounds: dict = dataclasses.field(default_factory=lambda: {"quick": 5, "full": 11})
     full: dict = dataclasses.field(default_factory=dict)  # keys of the job with --full
+    dry: dict = dataclasses.field(default_factory=dict)   # and with --dry-run
     constants: dict = dataclasses.field(default_factory=dict)
     needs: dict = dataclasses.field(default_factory=dict)  # cores; text, pictures, shapes; gpu
     cannot: str = ""     # why it cannot be run yet; what would be needed
@@ -142,7 +144,7 @@ def read_experiment(path):
     figures = [_make(Figure, body, f"{path}: figure {number}") for number, body in enumerate(table.pop("figures", []), 1)]
     plots = [_make(Plot, body, f"{path}: plot {number}") for number, body in enumerate(table.pop("plots", []), 1)]
     table |= {"name": path.stem, "variants": variants, "figures": figures, "plots": plots,
-              "job": flat(table.get("job", {})), "full": flat(table.get("full", {}))}
+              "job": flat(table.get("job", {})), "full": flat(table.get("full", {})), "dry": flat(table.get("dry", {}))}
     experiment = _make(Experiment, table, str(path))
     if experiment.cannot:
         return experiment

@@ -64,6 +64,14 @@ def run_numbers(out):
     return numbers
 
 
+def engines_numbers(path):
+    """Sums over the calls of a forward pass."""
+    calls = [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
+    forward = [call for call in calls if call["pass"] == "forward"]
+    return {"forward_us": sum(call["calls"] * call["us"] for call in forward),
+            "unfused_us": sum(call["calls"] * call.get("unfused_us", call["us"]) for call in forward)}
+
+
 def traced_bubble(trace):
     """The part of ranks x time without a forward or backward, from the first to the last of them in a trace of `train`.
     None without such spans."""
@@ -126,6 +134,12 @@ class JobRunner:
                   "--device", "cuda" if job.get("parallel.device") == "cuda" else "cpu"]
         command = [self.peer_python, str(PEER), *words, *(["--compile"] if variant.peer == "compiled" else [])]
         return self._once(place, "peer", command, job, variant, lambda: json.loads((place / "peer.out").read_text()))
+
+    def engines(self, experiment, variant, job, round_number):
+        """Each call of a step, timed separately: microseconds of a forward pass as it is, and without fused products."""
+        place = self.folder / experiment.name / variant.name / f"round{round_number}"
+        command = [self.trireme, "doctor", "--engines", "job.toml", "--json"]
+        return self._once(place, "engines", command, job, variant, lambda: engines_numbers(place / "engines.out"))
 
     def _launch(self, variant):
         ranks = variant.ranks

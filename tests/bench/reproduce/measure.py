@@ -19,8 +19,11 @@ class Options:
     full: bool = False
     cores: int = 1
     gpu: bool = False         # every job on the GPU
+    named: bool = False       # the experiments are those of --only
+    dry: bool = False         # the jobs of a GPU on the CPU, tiny: a rehearsal
     gpus: int = 0
     no_cuda: str = ""         # what is missing for a GPU
+    no_pictures: str = ""     # and to make pictures
     no_namespaces: str = ""   # and for hosts with slow links
     no_peer: str = ""         # and for PyTorch
 
@@ -31,7 +34,11 @@ def why_not(experiment, options):
         return experiment.cannot
     if experiment.needs.get("cores", 1) > options.cores:
         return f"it needs {experiment.needs['cores']} cores, and this machine has {options.cores}"
-    if (options.gpu or experiment.needs.get("gpu")) and experiment.runs:
+    if options.no_pictures and experiment.needs.get("pictures"):
+        return options.no_pictures
+    if options.gpu and experiment.runs and not experiment.needs.get("gpu") and not options.named:
+        return "it is about a CPU; with --gpu it runs if --only names it"
+    if (options.gpu or experiment.needs.get("gpu")) and experiment.runs and not options.dry:
         ranks = max(variant.ranks for variant in experiment.variants)
         if options.no_cuda:
             return options.no_cuda
@@ -55,7 +62,9 @@ def job_of(experiment, variant, options, round_number):
     if options.full:
         job |= experiment.full
     if options.gpu or experiment.needs.get("gpu"):
-        job["parallel.device"] = "cuda"
+        job["parallel.device"] = "cpu" if options.dry else "cuda"
+    if options.dry:
+        job |= experiment.dry
     job |= variant.set
     if experiment.seeds:
         job["train.seed"] = round_number + 1
@@ -156,6 +165,9 @@ class _Rounds:
         if variant.peer:
             run = self.runner.peer(self.experiment, variant, job, number)
             numbers = run["numbers"]
+        elif self.experiment.engines:
+            run = self.runner.engines(self.experiment, variant, job, number)
+            numbers = run["numbers"]
         else:
             numbers, run = self._train(variant, job, number)
         self.numbers[variant.name].append(numbers)
@@ -186,7 +198,9 @@ class _Rounds:
 
 
 def num_rounds(experiment, options):
-    return experiment.rounds["full" if options.full else "quick"] if experiment.runs else 1
+    if options.dry or not experiment.runs:
+        return 1
+    return experiment.rounds["full" if options.full else "quick"]
 
 
 def run_experiment(experiment, runner, options, progress):

@@ -3,7 +3,6 @@ import html
 import json
 import shlex
 
-import plots
 from matrix import DIMENSIONS, heat_map
 from measure import DIFFERS, NOT_RUN, REPRODUCED, UNDECIDED, WITHIN_NOISE
 
@@ -122,6 +121,7 @@ def _figure_rows(result):
 
 
 def _section(result, experiment, out):
+    import plots  # loads matplotlib, which verdicts do not need
     parts = [f"<section><h2 id={result['name']}>{html.escape(result['title'])}</h2><p>{html.escape(result['documented'])} "
              f"<small>Source: {html.escape(result['source'])}. Device: {html.escape(result['device'])}.</small></p>"]
     if result["reason"]:
@@ -159,6 +159,7 @@ def _memory_table(results):
 
 
 def _matrix_section(rows):
+    import plots  # loads matplotlib, which verdicts do not need
     if not rows:
         return ""
     for row in rows:

@@ -100,12 +100,15 @@ TEST(ClusterFile, MeasuredCallsAreReadAgain) {
   Cluster cluster = read_cluster(kExamples / "a100-80.toml");
   cluster.devices[0].type = DeviceType::kCpu;
   cluster.devices[0].threads = 2;
-  cluster.devices[0].measured["matmul fp32 NT"] = {{1024, 4096, 1.5}, {2048, 8192, 2.25}};
+  cluster.devices[0].measured["matmul fp32 NT"] = {{1024, 4096, 1.5}, {2048, 8192, 2.25, 64}};
   const Cluster again = parse_cluster(to_toml(cluster), "again");
   EXPECT_EQ(to_toml(again), to_toml(cluster));
   EXPECT_EQ(again.devices[0].type, DeviceType::kCpu);
   EXPECT_EQ(again.devices[0].threads, 2);
-  EXPECT_EQ(again.devices[0].measured.at("matmul fp32 NT")[1].us, 2.25);
+  const std::vector<MeasuredOp>& calls = again.devices[0].measured.at("matmul fp32 NT");
+  EXPECT_EQ(calls[0].inner, 0);
+  EXPECT_EQ(calls[1].us, 2.25);
+  EXPECT_EQ(calls[1].inner, 64);
 }
 
 TEST(ClusterFile, BadMeasuredCallsAreNamed) {

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "launcher/cluster/cluster_file.h"
+#include "launcher/cluster/reference_jobs.h"
+#include "launcher/job/build.h"
 #include "launcher/keys/job_file.h"
 #include "launcher/report/plan_time.h"
+#include "parallel/foresee/op_calls.h"
 #include "runtime/base/error.h"
 #include "tests/support/temporary_folder.h"
 
@@ -75,6 +80,29 @@ TEST(MeasureCluster, NewCallsAreThoseOfSharedCoresToo) {
   EXPECT_EQ(both.devices.size(), 2u);
   EXPECT_EQ(both.links.size(), 2u);
   EXPECT_EQ(both.device("cpu-1-threads-4-ranks").measured.at("gelu fp32")[0].us, 3);
+}
+
+// Every precision of products, attention with heads of 64 and 128, and every family of a GPU.
+TEST(MeasureCluster, ReferenceJobsAreJobs) {
+  for (const DeviceType type : {DeviceType::kCpu, DeviceType::kCuda}) {
+    std::set<std::string> kernels;
+    std::set<double> heads;
+    for (const std::string& text : reference_jobs(type)) {
+      const JobConfig config = resolve(parse_config(text, "reference job"));
+      EXPECT_EQ(config.train.global_batch, 2 * config.train.micro_batch);
+      for (const OpCall& call : record_step(planned_job(config, build_blocks(config.model), 1)).calls) {
+        kernels.insert(kernel_of(call.shape));
+        if (call.op == "attention_fwd") heads.insert(call.shape.inner);
+      }
+    }
+    for (const char* kernel : {"matmul fp32 NT", "matmul tf32 NT", "matmul fp16 NT", "matmul bf16 NT",
+                               "matmul e4m3 NT", "attention_bwd bf16", "softmax_cross_entropy bf16",
+                               "conv2d_bwd_weight bf16", "batch_norm_bwd bf16", "adamw fp32", "sgd fp32"}) {
+      EXPECT_TRUE(kernels.contains(kernel)) << name(type) << ": " << kernel;
+    }
+    EXPECT_TRUE(heads.contains(64));
+    EXPECT_EQ(heads.contains(128), type == DeviceType::kCuda);
+  }
 }
 
 TEST(MeasureCluster, APlanTakesTheDeviceOfItsRanks) {

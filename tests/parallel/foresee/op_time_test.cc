@@ -47,6 +47,14 @@ TEST_F(OpTime, AProductLosesRateWhereADimIsSmall) {
   EXPECT_GT(us(product(64, 4096, 4096)), us(product(4096, 4096, 4096)) / 64);
 }
 
+TEST_F(OpTime, Fp8ReachesLessOfItsPeak) {
+  device().peak_tflops["fp8"] = 100;
+  cluster_.framework.fp8_efficiency = 0.5;
+  OpShape fp8 = product(4096, 4096, 4096);
+  fp8.cost.arithmetic = Arithmetic::kFp8;
+  EXPECT_NEAR(us(fp8) - 3, 2 * (us(product(4096, 4096, 4096)) - 3), 1e-6);
+}
+
 TEST_F(OpTime, AMeasuredCallHasItsTime) {
   device().measured["add fp32"] = {{1e4, 0, 7}, {1e6, 0, 50}};
   EXPECT_NEAR(us(pass(1e4)), 7, 1e-3);
@@ -57,6 +65,27 @@ TEST_F(OpTime, AMeasuredCallHasItsTime) {
   device().measured["matmul bf16 NN"] = {{mine.cost.bytes, mine.cost.operations, 123}};
   EXPECT_NEAR(us(mine), 123, 1e-3);
   EXPECT_GT(us(product(512, 512, 512)), 123);
+}
+
+// Attention over the same bytes with half the width of a head takes twice as long, say.
+TEST_F(OpTime, CallsWithTheSameInnerExtentCountMost) {
+  const auto attention = [](double inner) {
+    return OpShape{.op = "attention_fwd", .cost = {.bytes = 1e6}, .inner = inner};
+  };
+  device().measured["attention_fwd fp32"] = {{1e6, 0, 80, 64}, {1e6, 0, 40, 128}};
+  EXPECT_NEAR(us(attention(64)), 80, 0.1);
+  EXPECT_NEAR(us(attention(128)), 40, 0.1);
+  EXPECT_GT(us(attention(80)), 56.6);
+  EXPECT_LT(us(attention(112)), 56.5);
+}
+
+TEST_F(OpTime, TheInnerExtentOfAttentionIsTheWidthOfItsHeads) {
+  float memory = 0;
+  const TensorView qkv{&memory, DType::kBFloat16, {2, 16, 3 * 96}},
+      out{&memory, DType::kBFloat16, {2, 16, 96}};
+  const TensorView lse{&memory, DType::kFloat32, {2, 3, 16}};
+  EXPECT_EQ(shape_of(AttentionFwdArgs{.qkv = qkv, .out = out, .lse = lse, .num_heads = 3}).inner, 32);
+  EXPECT_EQ(shape_of(MatmulArgs{.a = qkv, .b = qkv, .d = out, .transpose_b = Transpose::kYes}).inner, 16);
 }
 
 TEST_F(OpTime, KernelsOfAProductAreThoseOfItsTransposes) {
