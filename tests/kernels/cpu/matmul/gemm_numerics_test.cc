@@ -41,10 +41,18 @@ Floats random(std::int64_t n) {
 
 /// A strip's words for `depth`.
 std::int64_t words_of(const GemmNumerics& gemm, std::int64_t depth) {
-  return (depth + gemm.per_word - 1) / gemm.per_word;
+  return whole((depth + gemm.per_word - 1) / gemm.per_word, gemm.word_step);
 }
 
 enum class Side { kA, kB };
+
+/// Where a strip has word `word` of its column `j`.
+std::int64_t place_in_strip(const GemmNumerics& gemm, Side side, std::int64_t strip, std::int64_t word,
+                            std::int64_t j) {
+  const std::int64_t step = gemm.word_step;
+  if (side == Side::kB || step == 1) return word * strip + j;
+  return word / step * step * strip + j * step + word % step;
+}
 
 /// Packs [depth, cols] from a matrix of `element`, stored as it is or transposed.
 Floats packed(const Numerics& numerics, Side side, const Floats& x, std::int64_t depth, std::int64_t cols,
@@ -115,12 +123,14 @@ TEST(GemmNumericsTest, StripsHoldTheMatrixAndZeros) {
             const std::int64_t words = words_of(gemm, e.depth);
             const Floats y = packed(**n, side, x, e.depth, e.cols, transposed, element);
             Floats expected(y.size() - 1);
+            const auto value = [&](std::int64_t k, std::int64_t j) {
+              return k < e.depth ? x[k * e.cols + j] : 0.0f;
+            };
             for (std::int64_t word = 0; word < words; ++word) {
               for (std::int64_t j = 0; j < e.cols; ++j) {
                 const std::int64_t k = word * gemm.per_word;
-                const float high = k + 1 < e.depth ? x[(k + 1) * e.cols + j] : 0.0f;
-                expected[j / strip * words * strip + word * strip + j % strip] =
-                    word_of(**n, gemm, x[k * e.cols + j], high);
+                expected[j / strip * words * strip + place_in_strip(gemm, side, strip, word, j % strip)] =
+                    word_of(**n, gemm, value(k, j), value(k + 1, j));
               }
             }
             expected.push_back(kUntouched);
@@ -204,7 +214,7 @@ TEST(GemmNumericsTest, AnElementsBitsDependOnItsRowAndColumnAlone) {
 // Sums of pairs are fp32 sums: their error is that of fp32 arithmetic on the rounded operands.
 TEST(GemmNumericsTest, PairsAreSummedInFp32) {
   const Numerics& newest = *supported_numerics()[0];
-  if (newest.bf16_gemm == newest.gemm) GTEST_SKIP() << "this processor has no AVX512_BF16";
+  if (newest.bf16_gemm == newest.gemm) GTEST_SKIP() << "this processor has neither AVX512_BF16 nor AMX";
   constexpr Extents kAll{16, 48, 2048};
   const auto rounded = [&](Floats x) {
     std::vector<std::uint16_t> bits(x.size());
