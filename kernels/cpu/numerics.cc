@@ -2,6 +2,11 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#if defined(TRIREME_X86_LEVELS) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace trireme::cpu {
 
 #if defined(TRIREME_X86_LEVELS)
@@ -18,22 +23,46 @@ extern const Numerics numerics;
 namespace x86_64_v4_bf16 {
 extern const GemmNumerics gemm_numerics;
 }
+namespace x86_64_v4_amx {
+extern const GemmNumerics gemm_numerics;
+}
 
 namespace {
 
-/// x86_64_v4 with the products of [Note: pairs].
-const Numerics& with_bf16_products() {
-  static const Numerics numerics = [] {
-    Numerics tables = x86_64_v4::numerics;
-    tables.isa = "x86_64_v4_bf16";
-    tables.bf16_gemm = &x86_64_v4_bf16::gemm_numerics;
-    return tables;
-  }();
+/// x86_64_v4 with other products of bf16.
+Numerics with_bf16_products(const char* isa, const GemmNumerics& products) {
+  Numerics tables = x86_64_v4::numerics;
+  tables.isa = isa;
+  tables.bf16_gemm = &products;
+  return tables;
+}
+
+const Numerics& with_pairs() {
+  static const Numerics numerics = with_bf16_products("x86_64_v4_bf16", x86_64_v4_bf16::gemm_numerics);
   return numerics;
 }
 
+const Numerics& with_tiles() {
+  static const Numerics numerics = with_bf16_products("x86_64_v4_amx", x86_64_v4_amx::gemm_numerics);
+  return numerics;
+}
+
+bool has_amx() {
+  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16");
+}
+
+// Linux gives a process the use of tile registers on request only. Threads and child processes inherit it.
+bool may_use_tiles() {
+#if defined(__linux__)
+  constexpr int kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 struct Supported {
-  const Numerics* tables[5] = {};
+  const Numerics* tables[6] = {};
 };
 
 Supported find_supported() {
@@ -46,7 +75,8 @@ Supported find_supported() {
                   __builtin_cpu_supports("avx512vl");
   Supported supported;
   const Numerics** next = supported.tables;
-  if (v4 && __builtin_cpu_supports("avx512bf16")) *next++ = &with_bf16_products();
+  if (v4 && has_amx() && may_use_tiles()) *next++ = &with_tiles();
+  if (v4 && __builtin_cpu_supports("avx512bf16")) *next++ = &with_pairs();
   if (v4) *next++ = &x86_64_v4::numerics;
   if (v3) *next++ = &x86_64_v3::numerics;
   *next = &x86_64_v2::numerics;
@@ -70,7 +100,12 @@ bool has(dnnl_cpu_isa_t limit, dnnl_cpu_isa_t wanted) {
 const Numerics& find_newest() {
   const dnnl_cpu_isa_t limit = dnnl_get_effective_cpu_isa();
   for (const Numerics* const* tables = supported_numerics(); *tables != nullptr; ++tables) {
-    if (*tables == &with_bf16_products() && !has(limit, dnnl_cpu_isa_avx512_core_bf16)) continue;
+    if (*tables == &with_tiles() && !has(limit, dnnl_cpu_isa_avx512_core_amx)) continue;
+    if (*tables == &with_pairs()) {
+      // Processors with AMX multiply pairs at half the rate of fp32.
+      const bool slow = has_amx() && has(limit, dnnl_cpu_isa_avx512_core_amx);
+      if (slow || !has(limit, dnnl_cpu_isa_avx512_core_bf16)) continue;
+    }
     if (*tables == &x86_64_v4::numerics && !has(limit, dnnl_cpu_isa_avx512_core)) continue;
     if (*tables == &x86_64_v3::numerics && !has(limit, dnnl_cpu_isa_avx2)) continue;
     return **tables;

@@ -5,6 +5,7 @@
 #include "runtime/ops/activation.h"
 #include "runtime/ops/add.h"
 #include "runtime/ops/cast.h"
+#include "runtime/ops/linear_gradients.h"
 #include "runtime/ops/low_rank.h"
 #include "runtime/ops/quantize.h"
 #include "runtime/saved_tensor.h"
@@ -21,21 +22,12 @@ struct LinearParameterGradients {
 
   void run(Context& ctx) const {
     const GradientTarget dbias = bias.defined() ? ctx.parameters->gradient(bias) : GradientTarget{};
-    const GradientTarget dweight = ctx.parameters->gradient(weight);
-    if (dweight.mode == GradientMode::kIgnore) {
-      if (dbias.mode == GradientMode::kIgnore) return;
-      return ctx.run(ColumnSumArgs{.x = dy.rows(), .out = dbias.tensor, .mode = dbias.mode});
-    }
-    ctx.run(MatmulArgs{.a = dy.rows(),
-                       .b = x.rows(),
-                       .d = dweight.tensor,
-                       .transpose_a = Transpose::kYes,
-                       .math = math,
-                       .mode = dweight.mode,
-                       .bias_grad = dbias.view(),
-                       .bias_grad_mode = dbias.mode,
-                       .a_inverse_scale = dy_inverse_scale,
-                       .b_inverse_scale = x_inverse_scale});
+    add_linear_gradients(ctx, ctx.parameters->gradient(weight), dbias,
+                         {.dy = dy.rows(),
+                          .x = x.rows(),
+                          .math = math,
+                          .dy_inverse_scale = dy_inverse_scale,
+                          .x_inverse_scale = x_inverse_scale});
   }
 };
 

@@ -8,6 +8,7 @@
 #include "runtime/ops/cast.h"
 #include "runtime/ops/cross_entropy.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/linear_gradients.h"
 #include "runtime/saved_tensor.h"
 #include "runtime/tape.h"
 
@@ -46,21 +47,9 @@ struct HeadParameterGradients {
   // For the first rows of dlogits, as many as `rows` has.
   void run(Context& ctx, const Tensor& rows, const GradientTarget& dweight,
            const GradientTarget& dbias) const {
-    const TensorView dy = dlogits.rows(rows.shape()[0]);
-    if (dweight.mode == GradientMode::kIgnore) {
-      if (dbias.mode == GradientMode::kIgnore) return;
-      return ctx.run(
-          ColumnSumArgs{.x = dy, .out = dbias.tensor, .mode = dbias.mode, .x_pitch = dlogits.pitch_arg()});
-    }
-    ctx.run(MatmulArgs{.a = dy,
-                       .b = rows,
-                       .d = dweight.tensor,
-                       .transpose_a = Transpose::kYes,
-                       .math = math,
-                       .mode = dweight.mode,
-                       .bias_grad = dbias.view(),
-                       .bias_grad_mode = dbias.mode,
-                       .a_pitch = dlogits.pitch_arg()});
+    add_linear_gradients(
+        ctx, dweight, dbias,
+        {.dy = dlogits.rows(rows.shape()[0]), .x = rows, .dy_pitch = dlogits.pitch_arg(), .math = math});
   }
 };
 
@@ -108,7 +97,7 @@ void input_gradient(Context& ctx, const Logits& dlogits, const Tensor& weight, M
       .a = dlogits.rows(dx.shape()[0]), .b = weight, .d = dx, .math = math, .a_pitch = dlogits.pitch_arg()});
 }
 
-struct AlignedLogitsBackward {
+struct AllLogitsBackward {
   Logits dlogits;  // for a gradient of 1 at the loss
   SavedTensor x;
   ParamRef weight, bias;
@@ -134,18 +123,18 @@ struct AlignedLogitsBackward {
   }
 };
 
-Tensor with_aligned_logits(Context& ctx, const Tensor& input, const Head& head) {
+Tensor with_all_logits(Context& ctx, const Tensor& input, const Head& head) {
   const std::int64_t rows = head.x.shape()[0];
   const Logits logits = head.memory(ctx, rows);
   head.multiply(ctx, head.x, logits);
   const Tensor loss = head.loss(ctx, logits, 0, rows);
   return recorded(ctx, loss,
-                  AlignedLogitsBackward{.dlogits = logits,
-                                        .x = SavedTensor(ctx, input),
-                                        .weight = head.weight_ref,
-                                        .bias = head.bias_ref,
-                                        .dtype = input.dtype(),
-                                        .math = head.math});
+                  AllLogitsBackward{.dlogits = logits,
+                                    .x = SavedTensor(ctx, input),
+                                    .weight = head.weight_ref,
+                                    .bias = head.bias_ref,
+                                    .dtype = input.dtype(),
+                                    .math = head.math});
 }
 
 // Adds a gradient that forward has computed.
@@ -241,8 +230,7 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& input, ParamRef weight, 
   const Tensor w = parameter(ctx, weight, dtype);
   TRIREME_CHECK(w.shape().rank() == 2, "linear_cross_entropy: the weight is {}, and must be [V, K]",
                 w.shape().to_string());
-  const std::int64_t vocab = w.shape()[0];
-  if (options.parts == 1 && (!one_dtype || pitch_of(*ctx.backend, vocab) == vocab)) {
+  if (!one_dtype) {
     return softmax_cross_entropy(ctx, linear(ctx, input, weight, {.bias = options.bias}), targets,
                                  inv_num_targets);
   }
@@ -262,7 +250,7 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& input, ParamRef weight, 
                   .targets = targets.reshape({rows}),
                   .inv_num_targets = inv_num_targets,
                   .math = ctx.precision.math_of(OpKind::kLinear)};
-  return options.parts > 1 ? in_parts(ctx, x, head, options.parts) : with_aligned_logits(ctx, x, head);
+  return options.parts > 1 ? in_parts(ctx, x, head, options.parts) : with_all_logits(ctx, x, head);
 }
 
 }  // namespace trireme::ops

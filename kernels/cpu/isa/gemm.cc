@@ -105,6 +105,7 @@ void multiply(const StripProduct& p) {
 const GemmNumerics gemm_numerics{.row_strip = kRowStrip,
                                  .col_strip = kColStrip,
                                  .per_word = 1,
+                                 .word_step = 1,
                                  .pack_a = pack<kRowStrip>,
                                  .pack_b = pack<kColStrip>,
                                  .multiply = multiply};

@@ -142,6 +142,7 @@ void multiply(const StripProduct& p) {
 const GemmNumerics gemm_numerics{.row_strip = kRowStrip,
                                  .col_strip = kColStrip,
                                  .per_word = kPair,
+                                 .word_step = 1,
                                  .pack_a = pack_a,
                                  .pack_b = pack_b,
                                  .multiply = multiply};

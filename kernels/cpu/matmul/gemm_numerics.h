@@ -38,9 +38,17 @@ struct StripProduct {
 /// Bits of an element depend on its row, its column and the split of k alone, like those of fp32 words. The
 /// instruction rounds sums to nearest even and reads and writes denormals as 0. So the bits differ from those
 /// of fp32 words, and the instruction set has a name of its own (x86_64_v4_bf16).
+///
+/// [Note: tiles of pairs] AMX multiplies tiles of 16 rows of 16 words. It sums the first elements of 16 pairs
+/// and the second elements separately, from 0, then both sums, and adds the total to the fp32 sum. So its
+/// bits differ again (x86_64_v4_amx). Depths are filled with zeros to whole tiles, which makes an element's
+/// bits depend on its row, its column and the split of k alone. A strip of b has the order of StripCopy. In a
+/// strip of a, the 16 words of a row are neighbours: word k of column j of the strip is at k / 16 * 16 *
+/// width + j * 16 + k % 16. Tile registers are released after each call.
 struct GemmNumerics {
   std::int64_t row_strip, col_strip;  // the size of a register tile
   std::int64_t per_word;              // elements of k in a word: 1, or 2 of pairs
+  std::int64_t word_step;             // the words of a strip's column are a multiple of it
   void (*pack_a)(const StripCopy& copy);
   void (*pack_b)(const StripCopy& copy);
   void (*multiply)(const StripProduct& product);

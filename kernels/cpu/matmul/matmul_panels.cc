@@ -54,24 +54,30 @@ class PanelProduct {
   void compute(const Tile& t) const {
     const std::int64_t pitch = in_place() ? e_.n : t.cols;
     float* sum = in_place() ? args_.d.as<float>() + t.row * e_.n + t.col : sums_.mine();
-    if (starts_from_residual(args_)) start_tile(args_, t, e_.n, sum);
-    bool accumulate = starts_from_residual(args_) || (in_place() && args_.mode == GradientMode::kAccumulate);
+    const bool starts = starts_from_residual(args_);
+    if (starts) start_tile(args_, t, e_.n, sum);
+    const bool adds_d = in_place() && args_.mode == GradientMode::kAccumulate;
     std::int64_t first = 0;
     do {  // at least once, even if K is 0
       const std::int64_t depth = std::min(depths_.depth, e_.k - first);
-      add_block(t, first, depth, accumulate, sum, pitch);
-      accumulate = true;
+      add_block(t, {.first = first, .depth = depth, .accumulate = first > 0 || starts || adds_d}, sum, pitch);
       first += depth;
     } while (first < e_.k);
-    if (starts_from_residual(args_)) return;
-    for (std::int64_t i = 0; i < t.rows; ++i) finish_row(t, t.row + i, sum + i * pitch);
   }
 
-  // sum = op(a) op(b) over k in [first, first + depth), or sum += that.
-  void add_block(const Tile& t, std::int64_t first, std::int64_t depth, bool accumulate, float* sum,
-                 std::int64_t pitch) const {
+  /// A range of k, and whether its product is added to the sum.
+  struct Block {
+    std::int64_t first, depth;
+    bool accumulate;
+  };
+
+  // sum = op(a) op(b) over a range of k, or sum += that. After the last range, rows are finished while they
+  // are in cache.
+  void add_block(const Tile& t, const Block& block, float* sum, std::int64_t pitch) const {
+    const auto [first, depth, accumulate] = block;
     float *const a = a_strips_.mine(), *const b = b_strips_.mine();
     gemm_.pack_b(b_.strips(t.col, t.cols, first, depth, b));
+    const bool finishes = first + depth == e_.k && !starts_from_residual(args_);
     for (std::int64_t row = 0; row < t.rows; row += kBlockRows) {
       const std::int64_t rows = std::min(kBlockRows, t.rows - row);
       if (sums_bias() && t.col == 0) add_bias_grad(args_, first, depth, t.row + row, rows);
@@ -84,6 +90,7 @@ class PanelProduct {
                       .depth = depth,
                       .c_pitch = pitch,
                       .accumulate = accumulate});
+      for (std::int64_t i = row; finishes && i < row + rows; ++i) finish_row(t, t.row + i, sum + i * pitch);
     }
   }
 

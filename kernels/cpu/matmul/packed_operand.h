@@ -52,7 +52,7 @@ inline Tiling even_tiling(const GemmNumerics& gemm, const Extents& e, const Tile
 
 /// Words of a strip's column.
 inline std::int64_t words_of(const GemmNumerics& gemm, std::int64_t depth) {
-  return ceil_div(depth, gemm.per_word);
+  return ceil_div(ceil_div(depth, gemm.per_word), gemm.word_step) * gemm.word_step;
 }
 
 /// The split of K, by its length and the words of the strips alone.
@@ -63,7 +63,8 @@ struct Depths {
 inline Depths depths_of(const GemmNumerics& gemm, std::int64_t k) {
   constexpr std::int64_t kMaxWords = 512;  // measured: matmul_panels.cc
   const std::int64_t count = std::max<std::int64_t>(1, ceil_div(k, kMaxWords * gemm.per_word));
-  return {ceil_div(ceil_div(k, count), 16) * 16, count};
+  const std::int64_t step = std::max<std::int64_t>(16, gemm.word_step * gemm.per_word);
+  return {ceil_div(ceil_div(k, count), step) * step, count};
 }
 
 }  // namespace trireme::cpu

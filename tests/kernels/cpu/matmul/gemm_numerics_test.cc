@@ -1,11 +1,23 @@
 // Packed products on every instruction set of this machine. The conformance suite checks the newest set
 // within a matmul.
 #include <gtest/gtest.h>
+#if defined(__linux__)
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
+#include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -41,10 +53,18 @@ Floats random(std::int64_t n) {
 
 /// A strip's words for `depth`.
 std::int64_t words_of(const GemmNumerics& gemm, std::int64_t depth) {
-  return (depth + gemm.per_word - 1) / gemm.per_word;
+  return whole((depth + gemm.per_word - 1) / gemm.per_word, gemm.word_step);
 }
 
 enum class Side { kA, kB };
+
+/// Where a strip has word `word` of its column `j`.
+std::int64_t place_in_strip(const GemmNumerics& gemm, Side side, std::int64_t strip, std::int64_t word,
+                            std::int64_t j) {
+  const std::int64_t step = gemm.word_step;
+  if (side == Side::kB || step == 1) return word * strip + j;
+  return word / step * step * strip + j * step + word % step;
+}
 
 /// Packs [depth, cols] from a matrix of `element`, stored as it is or transposed.
 Floats packed(const Numerics& numerics, Side side, const Floats& x, std::int64_t depth, std::int64_t cols,
@@ -115,12 +135,14 @@ TEST(GemmNumericsTest, StripsHoldTheMatrixAndZeros) {
             const std::int64_t words = words_of(gemm, e.depth);
             const Floats y = packed(**n, side, x, e.depth, e.cols, transposed, element);
             Floats expected(y.size() - 1);
+            const auto value = [&](std::int64_t k, std::int64_t j) {
+              return k < e.depth ? x[k * e.cols + j] : 0.0f;
+            };
             for (std::int64_t word = 0; word < words; ++word) {
               for (std::int64_t j = 0; j < e.cols; ++j) {
                 const std::int64_t k = word * gemm.per_word;
-                const float high = k + 1 < e.depth ? x[(k + 1) * e.cols + j] : 0.0f;
-                expected[j / strip * words * strip + word * strip + j % strip] =
-                    word_of(**n, gemm, x[k * e.cols + j], high);
+                expected[j / strip * words * strip + place_in_strip(gemm, side, strip, word, j % strip)] =
+                    word_of(**n, gemm, value(k, j), value(k + 1, j));
               }
             }
             expected.push_back(kUntouched);
@@ -204,7 +226,7 @@ TEST(GemmNumericsTest, AnElementsBitsDependOnItsRowAndColumnAlone) {
 // Sums of pairs are fp32 sums: their error is that of fp32 arithmetic on the rounded operands.
 TEST(GemmNumericsTest, PairsAreSummedInFp32) {
   const Numerics& newest = *supported_numerics()[0];
-  if (newest.bf16_gemm == newest.gemm) GTEST_SKIP() << "this processor has no AVX512_BF16";
+  if (newest.bf16_gemm == newest.gemm) GTEST_SKIP() << "this processor has neither AVX512_BF16 nor AMX";
   constexpr Extents kAll{16, 48, 2048};
   const auto rounded = [&](Floats x) {
     std::vector<std::uint16_t> bits(x.size());
@@ -228,6 +250,78 @@ TEST(GemmNumericsTest, PairsAreSummedInFp32) {
     }
   }
 }
+
+/// The tables of an instruction set, or null where this machine cannot run it.
+const Numerics* supported(std::string_view isa) {
+  const Numerics* const* n = supported_numerics();
+  while (*n != nullptr && (*n)->isa != isa) ++n;
+  return *n;
+}
+
+// The order of [Note: tiles of pairs], from Intel's description of TDPBF16PS.
+TEST(GemmNumericsTest, TilesSumFirstAndSecondElementsSeparately) {
+  const Numerics* const tiles = supported("x86_64_v4_amx");
+  if (tiles == nullptr) GTEST_SKIP() << "this processor has no AMX, or the kernel does not permit it";
+  constexpr Extents kAll{21, 37, 301};
+  constexpr std::int64_t kDepthOfTile = 32;
+  const auto rounded = [&](Floats x) {
+    std::vector<std::uint16_t> bits(x.size());
+    tiles->cast->write(x.data(), Element::kBf16, bits.data(), static_cast<std::int64_t>(x.size()));
+    tiles->cast->read(bits.data(), Element::kBf16, x.data(), static_cast<std::int64_t>(x.size()));
+    return x;
+  };
+  const Floats a = rounded(rough(kAll.depth * kAll.rows, 5)), b = rounded(rough(kAll.depth * kAll.cols, 6));
+  const Floats c = rough(kAll.rows * kAll.cols, 7);
+  for (const bool accumulate : {false, true}) {
+    Floats actual = c, expected = c;
+    multiply(*tiles, Element::kBf16, kAll, a, b, actual.data(), kAll.cols, accumulate);
+    for (std::int64_t i = 0; i < kAll.rows; ++i) {
+      for (std::int64_t j = 0; j < kAll.cols; ++j) {
+        float sum = 0;
+        for (std::int64_t first = 0; first < kAll.depth; first += kDepthOfTile) {
+          float of_pairs[2] = {};
+          for (std::int64_t k = first; k < std::min(first + kDepthOfTile, kAll.depth); ++k) {
+            of_pairs[k % 2] = std::fma(a[k * kAll.rows + i], b[k * kAll.cols + j], of_pairs[k % 2]);
+          }
+          sum += of_pairs[0] + of_pairs[1];
+        }
+        float& to = expected[i * kAll.cols + j];
+        to = accumulate ? to + sum : sum;
+      }
+    }
+    EXPECT_EQ(actual, expected) << accumulate;
+  }
+}
+
+#if defined(__x86_64__) && defined(__linux__)
+// Lets the kernel refuse requests for tile registers.
+bool refuse_tiles() {
+  constexpr unsigned kRequestPermission = 0x1023;
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_arch_prctl, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, kRequestPermission, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{sizeof rules / sizeof rules[0], rules};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(GemmNumericsTest, TilesThatTheKernelRefusesAreNotUsed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // starts anew, before the tables are chosen
+  EXPECT_EXIT(
+      {
+        if (!refuse_tiles()) std::_Exit(2);
+        const bool usable =
+            supported("x86_64_v4_amx") != nullptr || numerics().isa == std::string("x86_64_v4_amx");
+        std::_Exit(usable ? 1 : 0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(GemmNumericsTest, NanStaysInItsRowAndColumn) {
   const Extents e{11, 53, 20};
