@@ -12,7 +12,12 @@
 // the transposed tile, which is in shared memory.
 #pragma once
 
+#if defined(__CUDACC__)
+#include <cuda_fp8.h>
+#endif
+
 #include <algorithm>
+#include <cfloat>
 #include <cstdint>
 
 #include "kernels/backend.h"
@@ -125,6 +130,33 @@ __global__ void own_maximum_kernel(Source source, std::int64_t rows, std::int64_
   raise(own, largest);
 }
 
+/// The codes of values * scale. A card converts finite numbers itself: in pairs, to nearest, ties to even,
+/// saturating, as fp8_of() does. It would make infinities finite, and NaN positive.
+template <bool kIsE4m3, int N>
+__device__ Pack<std::uint8_t, N> codes_of(const float (&values)[N], float scale) {
+  constexpr Fp8Format kFormat = kIsE4m3 ? kE4m3 : kE5m2;
+  Pack<std::uint8_t, N> codes;
+#if defined(__CUDA_ARCH__)
+  bool is_finite = true;
+#pragma unroll
+  for (int j = 0; j < N; ++j) is_finite = is_finite && fabsf(values[j] * scale) <= FLT_MAX;
+  if (is_finite) {
+#pragma unroll
+    for (int j = 0; j < N; j += 2) {
+      const __nv_fp8x2_storage_t pair =
+          __nv_cvt_float2_to_fp8x2(make_float2(values[j] * scale, values[j + 1] * scale), __NV_SATFINITE,
+                                   kIsE4m3 ? __NV_E4M3 : __NV_E5M2);
+      codes.elems[j] = static_cast<std::uint8_t>(pair);
+      codes.elems[j + 1] = static_cast<std::uint8_t>(pair >> 8);
+    }
+    return codes;
+  }
+#endif
+#pragma unroll
+  for (int j = 0; j < N; ++j) codes.elems[j] = fp8_of(values[j] * scale, kFormat);
+  return codes;
+}
+
 /// Stores the first `count` bytes of a pack.
 template <bool kPacked, int N>
 __device__ void store_codes(std::uint8_t* p, const Pack<std::uint8_t, N>& pack, std::int64_t count) {
@@ -162,10 +194,9 @@ __global__ void codes_kernel(Source source, std::int64_t rows, std::int64_t cols
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
       largest = larger_magnitude(largest, values[part]);
-      Pack<std::uint8_t, kCodeCols> codes;
+      const auto codes = codes_of<kIsE4m3>(values[part], scale);
 #pragma unroll
       for (int j = 0; j < kCodeCols; ++j) {
-        codes.elems[j] = fp8_of(values[part][j] * scale, kFormat);
         words[part][j] |= std::uint32_t{codes.elems[j]} << (8 * i);
       }
       if (out.codes == nullptr) continue;
