@@ -215,6 +215,33 @@ TEST_P(Fp8Test, QuantizeKeepsNanAndCountsInfinityAsTheMaximum) {
   EXPECT_EQ(sample.download()[0], kInfinity);
 }
 
+// Every rounding boundary, by the kernel, which may convert by other means than fp8_of().
+TEST_P(Fp8Test, QuantizeRoundsLikeTheFormat) {
+  for (const Named& f : kFormats) {
+    const float largest = float_of_fp8(static_cast<std::uint8_t>(f.format.largest), f.format);
+    std::vector<float> x = {0.0f, 1e-30f, 1.05f * largest, 1e30f};
+    for (std::uint32_t code = 0; code < f.format.largest; ++code) {
+      const double low = defined(static_cast<int>(code), f), high = defined(static_cast<int>(code) + 1, f);
+      const auto middle = static_cast<float>((low + high) / 2);
+      for (const float value : {static_cast<float>(low), std::nextafter(middle, 0.0f), middle,
+                                std::nextafter(middle, kInfinity)}) {
+        x.push_back(value);
+      }
+    }
+    for (const float special : {0.0f, kInfinity, kNan}) {
+      std::vector<float> values = x;
+      if (special != 0.0f) values.insert(values.end(), 3, special);
+      const std::size_t half = values.size();
+      for (std::size_t i = 0; i < half; ++i) values.push_back(-values[i]);
+      const Codes out = quantized(rig(), values, DType::kFloat32, f.dtype, history_of(largest));
+      EXPECT_EQ(out.inverse_scale, 1.0f);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        ASSERT_EQ(out.codes[i], fp8_of(values[i], f.format)) << values[i];
+      }
+    }
+  }
+}
+
 // The transposed codes equal the codes, whichever of both are wanted.
 TEST_P(Fp8Test, QuantizeTurnsCodes) {
   struct Sizes {
