@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <string>
 
 #include "runtime/base/fp8.h"
 #include "runtime/local_parameters.h"
@@ -179,7 +180,7 @@ TEST(Fp8Swiglu, CodesBetweenTheOpsChangeNoBit) {
   for (const float amax : {0.0f, 2.0f}) {
     std::vector<std::vector<float>> expected;
     for (const int form : {0, 1, 2}) {
-      SCOPED_TRACE(fmt::format("history {}, form {}", amax, form));
+      SCOPED_TRACE("history " + std::to_string(amax) + ", form " + std::to_string(form));
       constexpr std::int64_t kFfn = 48;
       Context ctx = Context::create({}, 2);
       ctx.precision = Precision(PrecisionMode::kFp8);
