@@ -26,7 +26,8 @@ struct MatmulArgs {
   TensorView bias_grad;       // [M] fp32, or undefined; only with transpose_a: ColumnSumArgs::out of x = a
   GradientMode bias_grad_mode = GradientMode::kOverwrite;
   // [] fp32, both defined or neither. If defined, a and b are e4m3 or e5m2 codes, and each code times its
-  // factor is the number. All other views are then bf16; d may be fp32. No bias_grad.
+  // factor is the number. All other views are then bf16; d may be fp32. Both run along k: a [M, K] and b
+  // [N, K] with transpose_b. No bias_grad.
   ConstTensorView a_inverse_scale, b_inverse_scale;
   // Elements between rows in memory; 0: the length of the row. See Backend::logits_alignment.
   std::int64_t a_pitch = 0, d_pitch = 0;
@@ -259,28 +260,52 @@ void visit_views(RopeBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.dqkv);
 }
 
+/// fp8 codes of a result [M, C], with the factor that maps codes back to numbers: see [Note: fp8] in
+/// runtime/base/fp8.h. The scale comes from the largest maximum in `history`, or from the result itself while
+/// the history is empty. The codes are those of the result rounded to the dtype of the call.
+struct CodesOutput {
+  ConstTensorView history;   // [kFp8HistoryElems] fp32, or undefined: empty
+  TensorView codes;          // [M, C] e4m3 or e5m2, or undefined
+  TensorView turned;         // [C, M] likewise: the codes transposed
+  TensorView inverse_scale;  // [] fp32; undefined: no codes are wanted
+  TensorView amax;           // [] fp32, or undefined: becomes max(amax, largest magnitude)
+
+  bool defined() const { return inverse_scale.defined(); }
+  DType dtype() const { return codes.defined() ? codes.dtype : turned.dtype; }
+};
+template <class Visit>
+void visit_codes(CodesOutput& out, Visit& visit) {
+  visit_each<ViewUse::kRead>(visit, out.history);
+  visit_each<ViewUse::kWrite>(visit, out.codes, out.turned, out.inverse_scale);
+  visit_each<ViewUse::kUpdate>(visit, out.amax);
+}
+
 /// y = g / (1 + e^-g) * u for x[m] = [g | u] (Shazeer 2020).
 struct SwigluFwdArgs {
   static constexpr const char* kName = "swiglu_fwd";
   ConstTensorView x;  // [M, 2 F]
-  TensorView y;       // [M, F]
+  TensorView y;       // [M, F]; undefined with `out`
+  CodesOutput out;    // of y
 };
 template <class Visit>
 void visit_views(SwigluFwdArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.x);
   visit_each<ViewUse::kWrite>(visit, args.y);
+  visit_codes(args.out, visit);
 }
 
 struct SwigluBwdArgs {
   static constexpr const char* kName = "swiglu_bwd";
   ConstTensorView dy;  // [M, F]
   ConstTensorView x;   // [M, 2 F]
-  TensorView dx;       // [M, 2 F]; may be x
+  TensorView dx;       // [M, 2 F]; may be x; undefined with `out`
+  CodesOutput out;     // of dx
 };
 template <class Visit>
 void visit_views(SwigluBwdArgs& args, Visit visit) {
   visit_each<ViewUse::kRead>(visit, args.dy, args.x);
   visit_each<ViewUse::kWrite>(visit, args.dx);
+  visit_codes(args.out, visit);
 }
 
 /// x[b, t] = table[tokens[b, t]] (+ positions[t]). With first_id >= 0 the table is a piece of a larger one
@@ -427,22 +452,16 @@ void visit_views(CastArgs& args, Visit visit) {
   visit_each<ViewUse::kWrite>(visit, args.y);
 }
 
-/// y = fp8 codes of x, with the factor that maps codes back to numbers: see [Note: fp8] in
-/// runtime/base/fp8.h. The scale comes from the largest maximum in `history`, or from x itself while the
-/// history is empty.
+/// Codes of x, where the kernel that computed x did not write them.
 struct QuantizeArgs {
   static constexpr const char* kName = "quantize";
-  ConstTensorView x;
-  ConstTensorView history;   // [kFp8HistoryElems] fp32, or undefined: empty
-  TensorView y;              // as x, e4m3 or e5m2
-  TensorView inverse_scale;  // [] fp32
-  TensorView amax;           // [] fp32, or undefined: becomes max(amax, largest |x|)
+  ConstTensorView x;  // [M, C]
+  CodesOutput out;
 };
 template <class Visit>
 void visit_views(QuantizeArgs& args, Visit visit) {
-  visit_each<ViewUse::kRead>(visit, args.x, args.history);
-  visit_each<ViewUse::kWrite>(visit, args.y, args.inverse_scale);
-  visit_each<ViewUse::kUpdate>(visit, args.amax);
+  visit_each<ViewUse::kRead>(visit, args.x);
+  visit_codes(args.out, visit);
 }
 
 /// y = the numbers of NF4 codes, rounded to y's dtype: see [Note: nf4] in runtime/base/nf4.h.

@@ -34,24 +34,23 @@ inline bool library_may_activate(const MatmulArgs& args) {
          !args.residual.defined() && args.d.shape[1] % 8 == 0;
 }
 
+/// Bytes that codes allocate beside their tensors: the result's own maximum.
+inline std::int64_t codes_workspace(const CodesOutput& out) {
+  return out.defined() ? charged_bytes(sizeof(float)) : 0;
+}
+
 /// Bytes that a product allocates beside its tensors, unless the library refuses it. They hold fp8 codes that
-/// are transposed or decoded to bf16, and the product in fp32 where the library cannot apply the whole
-/// epilogue.
+/// are decoded to bf16, and the product in fp32 where the library cannot apply the whole epilogue.
 inline std::int64_t matmul_workspace(const MatmulArgs& args) {
-  const bool has_a_down = args.transpose_a == Transpose::kYes,
-             has_b_down = args.transpose_b == Transpose::kNo;
-  const std::int64_t m = args.d.shape[0], n = args.d.shape[1], k = args.a.shape[has_a_down ? 0 : 1];
+  const std::int64_t m = args.d.shape[0], n = args.d.shape[1],
+                     k = args.a.shape[args.transpose_a == Transpose::kYes ? 0 : 1];
   if (m == 0 || n == 0 || k == 0) return 0;
   bool is_one_call =
       (args.activation == Activation::kNone && !args.pre_activation.defined()) || library_may_activate(args);
   std::int64_t bytes = 0;
-  if (args.a_inverse_scale.defined()) {
-    if (has_a_down) bytes += charged_bytes(m * k);
-    if (has_b_down) bytes += charged_bytes(n * k);
-    if (!takes_fp8_extents(m, n, k)) {
-      bytes += charged_bytes(2 * m * k) + charged_bytes(2 * n * k);
-      is_one_call = false;
-    }
+  if (args.a_inverse_scale.defined() && !takes_fp8_extents(m, n, k)) {
+    bytes = charged_bytes(2 * m * k) + charged_bytes(2 * n * k);
+    is_one_call = false;
   }
   if (is_one_call) return bytes;
   const bool in_place = args.mode == GradientMode::kAccumulate ||

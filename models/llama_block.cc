@@ -126,10 +126,11 @@ Tensor LlamaBlock::attend(Context& ctx, const Tensor& h, const Tensor& bounds, c
                                    .scale = config_.score_scale});
 }
 
-Tensor LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
+ops::LinearInput LlamaBlock::widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const {
   h = ops::linear(ctx, h, chunk.gate_up_weight, {.cut = cut, .groups = cut_.groups});
-  return config_.mlp_gate == MlpGate::kGelu ? ops::geglu(ctx, h, ops::GegluForm::kGateUpTanh)
-                                            : ops::swiglu(ctx, h);
+  if (config_.mlp_gate == MlpGate::kGelu) return ops::geglu(ctx, h, ops::GegluForm::kGateUpTanh);
+  if (cut != ops::LinearCut::kNone) return ops::swiglu(ctx, h);
+  return ops::swiglu(ctx, h, {.writer = chunk.gate_up_weight, .reader = chunk.down_weight});
 }
 
 Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Batch&) const {
@@ -137,14 +138,16 @@ Activations LlamaBlock::forward(Context& ctx, const Activations& input, const Ba
   const Tensor bounds = bounds_of(input);
   if (config_.chunks > 1) return with_bounds(forward_chunks(ctx, x, bounds), bounds);
   const Chunk& all = chunks_.front();
-  const auto project_and_add = [&](const Tensor& h, const Tensor& residual, ParamRef weight, ParamRef norm) {
+  const auto project_and_add = [&](const ops::LinearInput& h, const Tensor& residual, ParamRef weight,
+                                   ParamRef norm) {
     if (!norm.defined()) return ops::linear(ctx, h, weight, {.residual = residual});
     return add_branch(ctx, ops::linear(ctx, h, weight), residual, norm);
   };
   Tensor h = attend(ctx, norm_before(ctx, x, norm1_weight_), bounds, all, ops::LinearCut::kNone);
   const Tensor mid = project_and_add(h, x, all.out_weight, attention_norm_weight_);
-  h = widen(ctx, norm_before(ctx, mid, norm2_weight_), all, ops::LinearCut::kNone);
-  return with_bounds(project_and_add(h, mid, all.down_weight, mlp_norm_weight_), bounds);
+  h = norm_before(ctx, mid, norm2_weight_);
+  const ops::LinearInput widened = widen(ctx, std::move(h), all, ops::LinearCut::kNone);
+  return with_bounds(project_and_add(widened, mid, all.down_weight, mlp_norm_weight_), bounds);
 }
 
 Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const {
@@ -159,7 +162,7 @@ Tensor LlamaBlock::forward_chunks(Context& ctx, const Tensor& x, const Tensor& b
   const Tensor widened =
       ops::sum_over_chunks(ctx, norm_before(ctx, mid, norm2_weight_), cut_, [&](Tensor h, int i) {
         const Chunk& chunk = chunks_[static_cast<std::size_t>(i)];
-        return ops::ChunkOutput{.x = widen(ctx, std::move(h), chunk, ops::LinearCut::kColumns),
+        return ops::ChunkOutput{.x = widen(ctx, std::move(h), chunk, ops::LinearCut::kColumns).x,
                                 .weight = chunk.down_weight,
                                 .bias = {}};
       });

@@ -48,7 +48,7 @@ class LlamaBlock final : public Block {
   ops::QkvProjection projection(const Chunk& chunk, ops::LinearCut cut, const ops::RopeOptions& rope) const;
   Tensor attend(Context& ctx, const Tensor& h, const Tensor& bounds, const Chunk& chunk,
                 ops::LinearCut cut) const;
-  Tensor widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
+  ops::LinearInput widen(Context& ctx, Tensor h, const Chunk& chunk, ops::LinearCut cut) const;
   Tensor forward_chunks(Context& ctx, const Tensor& x, const Tensor& bounds) const;
 
   /// The norm of a branch's input; x without one.

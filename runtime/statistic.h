@@ -41,6 +41,13 @@ struct Fp8Maxima {
   Tensor sample;   // []: receives the maximum of this micro-batch; undefined if not wanted
 };
 
+/// A tensor [..., C] of M rows as fp8 codes: approximately codes * inverse_scale.
+struct Fp8Codes {
+  Tensor codes;          // [..., C] e4m3, or e5m2 for output gradients; undefined if not wanted
+  Tensor turned;         // [C, M]: the codes transposed; undefined if not wanted
+  Tensor inverse_scale;  // [] fp32
+};
+
 class StatisticResolver {
  public:
   virtual ~StatisticResolver() = default;
@@ -50,6 +57,9 @@ class StatisticResolver {
   virtual Tensor sample(StatisticRef ref) = 0;
   /// Empty if the products with `weight` are not in fp8.
   virtual std::optional<Fp8Maxima> maxima(ParamRef /*weight*/, Fp8Operand) { return std::nullopt; }
+  /// The place of the codes of `weight`, which ops fill at their first use and read later. Null: they are not
+  /// kept.
+  virtual Fp8Codes* kept_codes(ParamRef /*weight*/) { return nullptr; }
 };
 
 }  // namespace trireme

@@ -12,8 +12,21 @@ std::string_view name(Recompute recompute) {
 }
 
 bool Gradients::has(ValueId id) const {
-  return id != kNoValue &&
-         (slots_[static_cast<std::size_t>(id)].unit || slots_[static_cast<std::size_t>(id)].tensor.defined());
+  return id != kNoValue && (slots_[static_cast<std::size_t>(id)].unit || has_codes(id) ||
+                            slots_[static_cast<std::size_t>(id)].tensor.defined());
+}
+
+bool Gradients::has_codes(ValueId id) const {
+  return id != kNoValue && slots_[static_cast<std::size_t>(id)].codes.inverse_scale.defined();
+}
+
+void Gradients::set_codes(ValueId id, Fp8Codes codes) {
+  TRIREME_CHECK(!has(id), "value {} has a gradient, and cannot get one in fp8 codes as well", id);
+  slots_.at(static_cast<std::size_t>(id)).codes = std::move(codes);
+}
+
+Fp8Codes Gradients::take_codes(ValueId id) {
+  return std::exchange(slots_.at(static_cast<std::size_t>(id)).codes, {});
 }
 
 bool Gradients::is_unit(ValueId id) const {
@@ -32,21 +45,22 @@ void Gradients::seed_unit(ValueId id) {
 }
 
 Tensor Gradients::take(ValueId id) {
-  auto& [tensor, unit] = slots_.at(static_cast<std::size_t>(id));
+  auto& [tensor, unit, _] = slots_.at(static_cast<std::size_t>(id));
   TRIREME_CHECK(
       !unit,
       "the gradient of a loss is the number 1, for which no tensor exists: the backward of an op that "
       "makes a loss asks gradients.is_unit(y) before it takes a gradient, and multiplies what it adds by "
       "ctx.gradient_scale where that is defined (examples/extending.md, \"A loss\")");
-  TRIREME_CHECK(tensor.defined(),
+  TRIREME_CHECK(tensor.defined() && !has_codes(id),
                 "value {} has no gradient to take: a backward takes that of its own output, once", id);
   return std::exchange(tensor, Tensor());
 }
 
 void Gradients::add(Context& ctx, ValueId id, Tensor gradient) {
   if (id == kNoValue) return;
-  auto& [slot, unit] = slots_.at(static_cast<std::size_t>(id));
+  auto& [slot, unit, codes] = slots_.at(static_cast<std::size_t>(id));
   TRIREME_CHECK(!unit, "the gradient of a loss is 1, and nothing can be added to that of value {}", id);
+  TRIREME_CHECK(!has_codes(id), "nothing can be added to the fp8 codes of the gradient of value {}", id);
   if (!slot.defined()) {
     slot = gradient.detach();
     return;

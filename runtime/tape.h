@@ -33,10 +33,16 @@ class Gradients {
   /// shared.
   void add(Context& ctx, ValueId id, Tensor gradient);
 
+  // The whole gradient as fp8 codes, from the only op that reads a value to the linear layer that made it.
+  void set_codes(ValueId id, Fp8Codes codes);
+  bool has_codes(ValueId id) const;
+  Fp8Codes take_codes(ValueId id);
+
  private:
   struct Slot {
     Tensor tensor;
     bool unit = false;
+    Fp8Codes codes = {};
   };
   std::vector<Slot> slots_;
 };

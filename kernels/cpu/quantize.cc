@@ -1,7 +1,7 @@
 // fp8 codes of tensors, and back: see [Note: fp8].
 #include <algorithm>
-#include <cassert>
 #include <cmath>
+#include <optional>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
@@ -33,12 +33,26 @@ float largest_magnitude(const KernelContext& exec, ConstTensorView x) {
 }
 
 template <class Encode>
-void encode_all(const KernelContext& exec, const QuantizeArgs& args, const Encode& encode) {
-  for_each_range(exec, args.x.num_elems(), kBuffer, [&](std::int64_t first, std::int64_t count) {
+void encode_all(const KernelContext& exec, ConstTensorView x, std::uint8_t* codes, const Encode& encode) {
+  for_each_range(exec, x.num_elems(), kBuffer, [&](std::int64_t first, std::int64_t count) {
     float buffer[kBuffer];
-    const float* values = read(args.x, first, count, buffer);
-    std::uint8_t* codes = args.y.as<std::uint8_t>() + first;
-    for (std::int64_t i = 0; i < count; ++i) codes[i] = encode(values[i]);
+    const float* values = read(x, first, count, buffer);
+    for (std::int64_t i = 0; i < count; ++i) codes[first + i] = encode(values[i]);
+  });
+}
+
+// turned[col][row] = codes[row][col].
+void turn(const KernelContext& exec, const std::uint8_t* codes, std::int64_t rows, std::int64_t cols,
+          std::uint8_t* turned) {
+  constexpr std::int64_t kTile = 64;
+  for_each_piece(exec, ceil_div(cols, kTile), rows * cols, [&](std::int64_t piece) {
+    const std::int64_t last_col = std::min(cols, (piece + 1) * kTile);
+    for (std::int64_t row = 0; row < rows; row += kTile) {
+      const std::int64_t last_row = std::min(rows, row + kTile);
+      for (std::int64_t c = piece * kTile; c < last_col; ++c) {
+        for (std::int64_t r = row; r < last_row; ++r) turned[c * rows + r] = codes[r * cols + c];
+      }
+    }
   });
 }
 
@@ -49,25 +63,32 @@ bool is_fp8(DType dtype) {
 }
 
 void run_op(const KernelContext& exec, const QuantizeArgs& args) {
+  const auto& [history, codes, turned, inverse_scale, amax] = args.out;
   check_one_float_type("quantize", {args.x});
-  check_fp32("quantize", {args.history, args.inverse_scale, args.amax});
-  assert(args.x.num_elems() == args.y.num_elems());
-  if (!is_fp8(args.y.dtype)) {
-    throw Error(ErrorCode::kUnsupported, "quantize on cpu makes e4m3 and e5m2, not {}", name(args.y.dtype));
+  check_fp32("quantize", {history, inverse_scale, amax});
+  const DType dtype = args.out.dtype();
+  if (!is_fp8(dtype)) {
+    throw Error(ErrorCode::kUnsupported, "quantize on cpu makes e4m3 and e5m2, not {}", name(dtype));
   }
-  float reference = args.history.defined() ? fp8_reference(args.history.as<float>()) : 0.0f;
-  if (reference == 0.0f || args.amax.defined()) {
-    const float amax = largest_magnitude(exec, args.x);
-    if (reference == 0.0f) reference = amax;
-    if (args.amax.defined()) *args.amax.as<float>() = std::max(*args.amax.as<float>(), amax);
+  float reference = history.defined() ? fp8_reference(history.as<float>()) : 0.0f;
+  if (reference == 0.0f || amax.defined()) {
+    const float own = largest_magnitude(exec, args.x);
+    if (reference == 0.0f) reference = own;
+    if (amax.defined()) *amax.as<float>() = std::max(*amax.as<float>(), own);
   }
-  const int exponent = fp8_scale_exponent(reference, fp8_format(args.y.dtype));
-  *args.inverse_scale.as<float>() = power_of_two(-exponent);
+  const int exponent = fp8_scale_exponent(reference, fp8_format(dtype));
+  *inverse_scale.as<float>() = power_of_two(-exponent);
   const float scale = power_of_two(exponent);
-  if (args.y.dtype == DType::kE4m3) {
-    encode_all(exec, args, [scale](float x) { return fp8_of(x * scale, kE4m3); });
+  std::optional<Workspace> separate;
+  if (!codes.defined()) separate.emplace(exec, ceil_div(args.x.num_elems(), 4));
+  auto* const to = separate ? reinterpret_cast<std::uint8_t*>(separate->data()) : codes.as<std::uint8_t>();
+  if (dtype == DType::kE4m3) {
+    encode_all(exec, args.x, to, [scale](float x) { return fp8_of(x * scale, kE4m3); });
   } else {
-    encode_all(exec, args, [scale](float x) { return fp8_of(x * scale, kE5m2); });
+    encode_all(exec, args.x, to, [scale](float x) { return fp8_of(x * scale, kE5m2); });
+  }
+  if (turned.defined()) {
+    turn(exec, to, args.x.shape.num_rows(), args.x.shape.dim(-1), turned.as<std::uint8_t>());
   }
 }
 

@@ -1,4 +1,5 @@
 #include <cassert>
+#include <utility>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/launch.h"
@@ -17,9 +18,23 @@ void for_each_part(const KernelContext& exec, std::int64_t rows, std::int64_t co
   });
 }
 
+/// Runs the op into scratch memory, then makes codes of its result. `result` is a member of Args.
+template <class Args>
+void run_to_codes(const KernelContext& exec, Args args, TensorView Args::*result, const Shape& shape) {
+  const CodesOutput out = std::exchange(args.out, {});
+  const Workspace numbers(exec, ceil_div(shape.num_elems() * size_bytes(args.x.dtype), 4));
+  args.*result = {numbers.data(), args.x.dtype, shape};
+  run_op(exec, args);
+  run_op(exec, QuantizeArgs{.x = args.*result, .out = out});
+}
+
 }  // namespace
 
 void run_op(const KernelContext& exec, const SwigluFwdArgs& args) {
+  if (args.out.defined()) {
+    const Shape shape{args.x.shape[0], args.x.shape[1] / 2};
+    return run_to_codes(exec, args, &SwigluFwdArgs::y, shape);
+  }
   check_one_float_type("swiglu_fwd", {args.x, args.y});
   const std::int64_t rows = args.y.shape[0], cols = args.y.shape[1];
   assert(args.x.shape[0] == rows && args.x.shape[1] == 2 * cols);
@@ -34,6 +49,7 @@ void run_op(const KernelContext& exec, const SwigluFwdArgs& args) {
 }
 
 void run_op(const KernelContext& exec, const SwigluBwdArgs& args) {
+  if (args.out.defined()) return run_to_codes(exec, args, &SwigluBwdArgs::dx, args.x.shape);
   check_one_float_type("swiglu_bwd", {args.dy, args.x, args.dx});
   const std::int64_t rows = args.dy.shape[0], cols = args.dy.shape[1];
   assert(args.x.shape[1] == 2 * cols && args.dx.num_elems() == args.x.num_elems());

@@ -10,7 +10,4 @@ bool is_fp8(DType dtype);
 /// Decodes e4m3 or e5m2 codes to bf16, which represents each of them exactly.
 void dequantize(const KernelContext& exec, ConstTensorView codes, ConstTensorView inverse_scale, void* bf16);
 
-/// Transposes codes [rows, cols] to [cols, rows].
-void transpose_codes(const KernelContext& exec, ConstTensorView codes, void* transposed);
-
 }  // namespace trireme::cuda

@@ -60,6 +60,15 @@ Backend with_workspaces_of_cuda() {
   backend.ops.set<MatmulArgs>([](const KernelContext& exec, const MatmulArgs& args) {
     count_workspace(exec, matmul_workspace(args));
   });
+  backend.ops.set<QuantizeArgs>([](const KernelContext& exec, const QuantizeArgs& args) {
+    count_workspace(exec, codes_workspace(args.out));
+  });
+  backend.ops.set<SwigluFwdArgs>([](const KernelContext& exec, const SwigluFwdArgs& args) {
+    count_workspace(exec, codes_workspace(args.out));
+  });
+  backend.ops.set<SwigluBwdArgs>([](const KernelContext& exec, const SwigluBwdArgs& args) {
+    count_workspace(exec, codes_workspace(args.out));
+  });
   backend.ops.set<EmbeddingBwdArgs>([](const KernelContext& exec, const EmbeddingBwdArgs& args) {
     count_workspace(exec, embedding_bwd_workspace(args));
   });

@@ -18,7 +18,7 @@ void check_fp8(const Context& ctx, const ModelLayout& layout) {
   const Tensor numbers = ctx.zeros(some), product = ctx.empty(some, DType::kBFloat16);
   const Tensor codes = ctx.empty(some, DType::kE4m3), inverse_scale = ctx.empty({});
   try {
-    ctx.run(QuantizeArgs{.x = numbers, .y = codes, .inverse_scale = inverse_scale});
+    ctx.run(QuantizeArgs{.x = numbers, .out = {.codes = codes, .inverse_scale = inverse_scale}});
     ctx.run(MatmulArgs{.a = codes,
                        .b = codes,
                        .d = product,

@@ -99,11 +99,15 @@ class StatisticStore {
   Tensor num_clipped_;
 };
 
-/// A unit's statistics, as its block uses them; micro_batch -1: without samples.
+/// Codes of a unit's weights, by ParamRef::index.
+using WeightCodes = std::map<int, Fp8Codes>;
+
+/// A unit's statistics, as its block uses them; micro_batch -1: without samples; `kept` null: codes of
+/// weights are not kept.
 class UnitStatistics final : public StatisticResolver {
  public:
-  UnitStatistics(const StatisticStore& store, int unit, int micro_batch)
-      : store_(store), unit_(unit), micro_batch_(micro_batch) {}
+  UnitStatistics(const StatisticStore& store, int unit, int micro_batch, WeightCodes* kept = nullptr)
+      : store_(store), unit_(unit), micro_batch_(micro_batch), kept_(kept) {}
   Tensor value(StatisticRef ref) override { return store_.value(unit_, ref); }
   Tensor sample(StatisticRef ref) override {
     return micro_batch_ >= 0 ? store_.sample(unit_, ref, micro_batch_) : Tensor();
@@ -111,10 +115,14 @@ class UnitStatistics final : public StatisticResolver {
   std::optional<Fp8Maxima> maxima(ParamRef weight, Fp8Operand operand) override {
     return store_.maxima(unit_, weight, operand, micro_batch_);
   }
+  Fp8Codes* kept_codes(ParamRef weight) override {
+    return kept_ != nullptr ? &(*kept_)[weight.index] : nullptr;
+  }
 
  private:
   const StatisticStore& store_;
   const int unit_, micro_batch_;
+  WeightCodes* const kept_;
 };
 
 }  // namespace trireme

@@ -139,6 +139,7 @@ void Executor::play(Run& run, const Action& action) {
     case ActionKind::kGatherGradInHost:
       return exchange_over_data(action);
     case ActionKind::kRelease:
+      compute.drop_codes(action.unit);
       return for_groups(action.unit, &ParamStore::release);
     case ActionKind::kSumChunks:
     case ActionKind::kReduceScatterSequence:

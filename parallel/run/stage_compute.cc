@@ -41,7 +41,7 @@ void StageCompute::read_batch(const Action& action) {
 
 Activations StageCompute::run_unit(const Action& action, Recorded* record, Activations input) {
   UnitParameters parameters(parts_, action.unit, nullptr);
-  UnitStatistics statistics(parts_.statistics, action.unit, input_.training ? action.micro_batch : -1);
+  UnitStatistics statistics = statistics_of(action);
   Context ctx = parts_.ctx;
   ctx.parameters = &parameters;
   ctx.statistics = &statistics;
@@ -65,6 +65,16 @@ Activations StageCompute::run_unit(const Action& action, Recorded* record, Activ
     tensor = tensor.detach();
   }
   return output;
+}
+
+UnitStatistics StageCompute::statistics_of(const Action& action) {
+  if (!input_.training) return {parts_.statistics, action.unit, -1};
+  const bool keeps = input_.batch.count_of(parts_.data_rank()) > 1;
+  return {parts_.statistics, action.unit, action.micro_batch, keeps ? &codes_[action.unit] : nullptr};
+}
+
+void StageCompute::count_backward(const Action& action) {
+  if (++num_backward_[action.unit] == input_.batch.count_of(parts_.data_rank())) drop_codes(action.unit);
 }
 
 void StageCompute::observe_logits(const Action& action, Activations input) {
@@ -195,8 +205,9 @@ void StageCompute::backward(const Action& action, std::vector<Tensor> received) 
   Backward backward = begin_backward(action, std::move(received));
   parts_.gradients.begin(parts_.ctx, action.unit, action.micro_batch);
   UnitParameters parameters(parts_, action.unit, &parts_.gradients);
-  UnitStatistics statistics(parts_.statistics, action.unit, action.micro_batch);
+  UnitStatistics statistics = statistics_of(action);
   differentiate(action, std::move(backward), backward_context(parameters, &statistics));
+  count_backward(action);
   end_backward(action);
 }
 
@@ -205,10 +216,11 @@ void StageCompute::backward_input(const Action& action, std::vector<Tensor> rece
   DeferredGradients& deferred = deferred_[{action.unit, action.micro_batch}];
   UnitParameters parameters(parts_, action.unit, nullptr);
   StagedParameters staged(parts_.ctx, parameters, deferred);
-  UnitStatistics statistics(parts_.statistics, action.unit, action.micro_batch);
+  UnitStatistics statistics = statistics_of(action);
   Context ctx = backward_context(staged, &statistics);
   ctx.deferred = &deferred;
   differentiate(action, std::move(backward), ctx);
+  count_backward(action);
 }
 
 void StageCompute::backward_weight(const Action& action) {

@@ -1,5 +1,12 @@
 // Runs forward and backward of a stage's units during one execution of a plan, and holds the tensors of its
 // micro-batches in between. Does not communicate with other stages.
+//
+// [Note: kept codes] In mode fp8 a training step with several micro-batches makes the codes of a weight once
+// and keeps them from their first use in the step to the unit's last backward, two bytes per element with
+// both orders. Sharded parameters are released in between, and their codes with them, unless
+// Layout::keep_gathered. Codes do not outlive the step, after which scales and weights change. With one
+// micro-batch each order is used once, so nothing is kept. The first user of a weight leaves its maximum as
+// the sample of its micro-batch. The other micro-batches leave none: the largest over all is the same.
 #pragma once
 
 #include <map>
@@ -32,6 +39,9 @@ class StageCompute {
   /// See [Note: backward in two parts].
   void backward_input(const Action& action, std::vector<Tensor> received);
   void backward_weight(const Action& action);
+
+  /// Drops the codes of a unit's weights, when its parameters are released. See [Note: kept codes].
+  void drop_codes(int unit) { codes_.erase(unit); }
 
   /// Takes the activation or gradient for a send.
   std::vector<Tensor> take_sent(const Action& send);
@@ -79,13 +89,18 @@ class StageCompute {
   void differentiate(const Action& action, Backward backward, Context ctx);
   Context backward_context(ParameterResolver& parameters, StatisticResolver* statistics) const;
   void end_backward(const Action& action);
+  UnitStatistics statistics_of(const Action& action);
+  /// Drops the codes of the unit's weights after the unit's last backward of the step.
+  void count_backward(const Action& action);
 
   const RankParts& parts_;
   const ExecutionInput& input_;
   std::vector<MicroBatch> micro_batches_;
   // Keyed by unit and micro-batch; kept from BackwardInput to BackwardWeight.
   std::map<std::pair<int, int>, DeferredGradients> deferred_;
-  const std::int64_t numbers_;  // of a micro-batch: its loss, and perhaps a count
+  std::map<int, WeightCodes> codes_;          // by unit: [Note: kept codes]
+  std::map<int, std::int64_t> num_backward_;  // by unit: micro-batches that are done
+  const std::int64_t numbers_;                // of a micro-batch: its loss, and perhaps a count
   // In training, indexed by local micro-batch. An evaluation may have any number of micro-batches. It copies
   // a few losses at a time to the host, so that it needs no more memory than a step.
   Tensor losses_;

@@ -9,10 +9,12 @@ void add_linear_gradients(Context& ctx, const GradientTarget& dweight, const Gra
     return ctx.run(
         ColumnSumArgs{.x = args.dy, .out = dbias.tensor, .mode = dbias.mode, .x_pitch = args.dy_pitch});
   }
+  const bool turned = args.x_inverse_scale.defined();
   ctx.run(MatmulArgs{.a = args.dy,
                      .b = args.x,
                      .d = dweight.tensor,
-                     .transpose_a = Transpose::kYes,
+                     .transpose_a = turned ? Transpose::kNo : Transpose::kYes,
+                     .transpose_b = turned ? Transpose::kYes : Transpose::kNo,
                      .math = args.math,
                      .mode = dweight.mode,
                      .bias_grad = dbias.view(),

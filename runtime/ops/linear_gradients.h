@@ -6,7 +6,7 @@
 namespace trireme::ops {
 
 struct LinearGradientArgs {
-  ConstTensorView dy, x;      // [M, N] and [M, K]
+  ConstTensorView dy, x;      // [M, N] and [M, K]; as fp8 codes transposed, [N, M] and [K, M]
   std::int64_t dy_pitch = 0;  // elements between rows of dy in memory; 0: N
   MathMode math = MathMode::kFp32;
   ConstTensorView dy_inverse_scale, x_inverse_scale;  // of fp8 codes, or undefined

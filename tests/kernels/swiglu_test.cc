@@ -1,6 +1,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/base/fp8.h"
 #include "tests/kernels/kernel_test.h"
 
 namespace trireme::testing {
@@ -27,9 +28,9 @@ TEST_P(SwigluTest, MatchesReference) {
           const DeviceArray dev_x = rig.upload({rows, 2 * cols}, x, dtype);
           const DeviceArray y = rig.poisoned({rows, cols}, dtype);
           const DeviceArray apart = rig.poisoned({rows, 2 * cols}, dtype);
-          rig.run(SwigluFwdArgs{.x = dev_x, .y = y});
+          rig.run(SwigluFwdArgs{.x = dev_x, .y = y, .out = {}});
           const DeviceArray& dx = in_place ? dev_x : apart;
-          rig.run(SwigluBwdArgs{.dy = rig.upload({rows, cols}, dy, dtype), .x = dev_x, .dx = dx});
+          rig.run(SwigluBwdArgs{.dy = rig.upload({rows, cols}, dy, dtype), .x = dev_x, .dx = dx, .out = {}});
           return {y.download(), dx.download()};
         });
       };
@@ -49,6 +50,56 @@ TEST_P(SwigluTest, MatchesReference) {
   }
 }
 
+// Codes from the op are the codes of its result, bit by bit, with and without a history.
+TEST_P(SwigluTest, WritesTheCodesOfItsResult) {
+  struct Bytes {
+    std::vector<std::vector<std::uint8_t>> codes;
+    std::vector<float> scales;
+    bool operator==(const Bytes&) const = default;
+  };
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto [rows, cols] : kSizes) {
+      for (const float reference : {0.0f, 2.0f}) {
+        SCOPED_TRACE(fmt::format("{} [{}, {}], {}", name(dtype), rows, cols, reference));
+        const auto x = random(2 * rows * cols, 6.0f, dtype), dy = random(rows * cols, 1.0f, dtype);
+        const Rig r = rig();
+        const DeviceArray dev_x = r.upload({rows, 2 * cols}, x, dtype),
+                          dev_dy = r.upload({rows, cols}, dy, dtype);
+        std::vector<float> maxima(kFp8HistoryElems, 0.0f);
+        maxima[1] = reference;
+        const DeviceArray history = r.upload({kFp8HistoryElems}, maxima);
+        const auto coded = [&](std::int64_t width, DType to, const auto& run) {
+          const DeviceArray codes = r.poisoned({rows, width}, to), turned = r.poisoned({width, rows}, to);
+          const DeviceArray scale = r.poisoned({}), sample = r.scalar(0.0f);
+          run(CodesOutput{
+              .history = history, .codes = codes, .turned = turned, .inverse_scale = scale, .amax = sample});
+          const auto n = static_cast<std::size_t>(rows * width);
+          Bytes bytes{.codes = {std::vector<std::uint8_t>(n), std::vector<std::uint8_t>(n)},
+                      .scales = {scale.download()[0], sample.download()[0]}};
+          r->copy_to_host(r.exec(), bytes.codes[0].data(), codes.view());
+          r->copy_to_host(r.exec(), bytes.codes[1].data(), turned.view());
+          return bytes;
+        };
+        const DeviceArray y = r.poisoned({rows, cols}, dtype), dx = r.poisoned({rows, 2 * cols}, dtype);
+        r.run(SwigluFwdArgs{.x = dev_x, .y = y, .out = {}});
+        r.run(SwigluBwdArgs{.dy = dev_dy, .x = dev_x, .dx = dx, .out = {}});
+        const auto quantized = [&r](const DeviceArray& of) {
+          return [&](const CodesOutput& out) { r.run(QuantizeArgs{.x = of, .out = out}); };
+        };
+        EXPECT_EQ(
+            coded(cols, DType::kE4m3,
+                  [&](const CodesOutput& out) { r.run(SwigluFwdArgs{.x = dev_x, .y = {}, .out = out}); }),
+            coded(cols, DType::kE4m3, quantized(y)));
+        EXPECT_EQ(coded(2 * cols, DType::kE5m2,
+                        [&](const CodesOutput& out) {
+                          r.run(SwigluBwdArgs{.dy = dev_dy, .x = dev_x, .dx = {}, .out = out});
+                        }),
+                  coded(2 * cols, DType::kE5m2, quantized(dx)));
+      }
+    }
+  }
+}
+
 TEST_P(SwigluTest, NanInfinityAndLargeGates) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -56,14 +107,14 @@ TEST_P(SwigluTest, NanInfinityAndLargeGates) {
   const Rig r = rig();
   const std::vector<float> dy = {1, 1, 1, 1, kInfinity};
   const DeviceArray y = r.poisoned({1, 5}), dx = r.poisoned({1, 10});
-  r.run(SwigluFwdArgs{.x = r.upload({1, 10}, x), .y = y});
+  r.run(SwigluFwdArgs{.x = r.upload({1, 10}, x), .y = y, .out = {}});
   const auto out = y.download();
   EXPECT_TRUE(std::isnan(out[0]));
   EXPECT_EQ(out[1], kInfinity);
   EXPECT_EQ(out[2], 600.0f);
   EXPECT_EQ(out[3], 0.0f);
   EXPECT_TRUE(std::isnan(out[4]));
-  r.run(SwigluBwdArgs{.dy = r.upload({1, 5}, dy), .x = r.upload({1, 10}, x), .dx = dx});
+  r.run(SwigluBwdArgs{.dy = r.upload({1, 5}, dy), .x = r.upload({1, 10}, x), .dx = dx, .out = {}});
   const auto gradient = dx.download();
   EXPECT_TRUE(std::isnan(gradient[0]));
   EXPECT_EQ(gradient[2], 3.0f);

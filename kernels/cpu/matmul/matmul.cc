@@ -96,10 +96,13 @@ void sum_columns_apart(const KernelContext& exec, const MatmulArgs& args) {
 
 // The product of the decoded fp8 codes: see [Note: fp8].
 void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
-  if (!is_fp8(args.a.dtype) || !is_fp8(args.b.dtype) || args.bias_grad.defined()) {
+  const bool runs_along_k = args.transpose_a == Transpose::kNo && args.transpose_b == Transpose::kYes;
+  if (!is_fp8(args.a.dtype) || !is_fp8(args.b.dtype) || !runs_along_k || args.bias_grad.defined()) {
     throw Error(ErrorCode::kUnsupported, "matmul on cpu does not support scaled {} and {}{}",
                 name(args.a.dtype), name(args.b.dtype),
-                args.bias_grad.defined() ? " with a bias gradient" : "");
+                args.bias_grad.defined() ? " with a bias gradient"
+                : runs_along_k           ? ""
+                                         : " in this order");
   }
   check_fp32("matmul", {args.a_inverse_scale, args.b_inverse_scale});
   const auto floats = [](ConstTensorView codes) { return (codes.num_elems() + 1) / 2; };

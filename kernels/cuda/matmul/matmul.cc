@@ -32,11 +32,16 @@ Product product_of(const MatmulArgs& args) {
           .d_pitch = args.d_pitch};
 }
 
+bool runs_along_k(const MatmulArgs& args) {
+  return args.transpose_a == Transpose::kNo && args.transpose_b == Transpose::kYes;
+}
+
 void check_dtypes(const MatmulArgs& args) {
   const DType in = args.a.dtype, out = args.d.dtype;
   const bool scaled = args.a_inverse_scale.defined();
   bool fits = scaled == args.b_inverse_scale.defined() && scaled == is_fp8(in) &&
-              args.b.dtype == (scaled ? DType::kE4m3 : in) && !(scaled && args.bias_grad.defined()) &&
+              args.b.dtype == (scaled ? DType::kE4m3 : in) && (!scaled || runs_along_k(args)) &&
+              !(scaled && args.bias_grad.defined()) &&
               (out == (scaled ? DType::kBFloat16 : in) || out == DType::kFloat32);
   for (const ConstTensorView& view : {args.bias, ConstTensorView(args.pre_activation), args.residual}) {
     fits = fits && (!view.defined() || view.dtype == out);
@@ -177,23 +182,6 @@ void require_fp8(const KernelContext& exec) {
       exec.device.index, major, minor);
 }
 
-// Transposes the operands so that they run along k: see [Note: fp8 products].
-void multiply_fp8(const KernelContext& exec, const MatmulArgs& args) {
-  require_fp8(exec);
-  MatmulArgs along_k = args;
-  std::optional<Workspace> a, b;
-  const auto transpose = [&exec](ConstTensorView& codes, std::optional<Workspace>& memory) {
-    transpose_codes(exec, codes,
-                    memory.emplace(exec, static_cast<std::size_t>(codes.num_elems())).as<void>());
-    codes = {memory->as<void>(), codes.dtype, Shape{codes.shape[1], codes.shape[0]}};
-  };
-  if (args.transpose_a == Transpose::kYes) transpose(along_k.a, a);
-  if (args.transpose_b == Transpose::kNo) transpose(along_k.b, b);
-  along_k.transpose_a = Transpose::kNo;
-  along_k.transpose_b = Transpose::kYes;
-  multiply(exec, along_k);
-}
-
 }  // namespace
 
 void plain_product(const KernelContext& exec, const Product& product, const ProductPointers& pointers) {
@@ -206,9 +194,7 @@ void plain_product(const KernelContext& exec, const Product& product, const Prod
 
 void run_op(const KernelContext& exec, const MatmulArgs& args) {
   check_dtypes(args);
-  if (args.a_inverse_scale.defined() && args.d.num_elems() > 0 && args.a.num_elems() > 0) {
-    return multiply_fp8(exec, args);
-  }
+  if (args.a_inverse_scale.defined()) require_fp8(exec);
   multiply(exec, args);
 }
 

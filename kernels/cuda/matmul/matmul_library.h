@@ -23,11 +23,10 @@
 // before it runs.
 //
 // [Note: fp8 products] The library multiplies fp8 codes on cards from sm_89 on, and only if both operands run
-// along k: a [M, K], b [N, K]. Other operands are transposed first, one byte per element, in workspace: both
-// operands of a weight gradient, and the weight in an input gradient. Extents must be multiples of 16. For
-// other extents, and for products that the library refuses, the codes are decoded to bf16, which represents
-// the same numbers, and multiplied in bf16. Sums are fp32 throughout: CUBLASLT_MATMUL_DESC_FAST_ACCUM stays
-// off.
+// along k: a [M, K], b [N, K]. So the kernels that make codes write them in both orders. Extents must be
+// multiples of 16. For other extents, and for products that the library refuses, the codes are decoded to
+// bf16, which represents the same numbers, and multiplied in bf16. Sums are fp32 throughout:
+// CUBLASLT_MATMUL_DESC_FAST_ACCUM stays off.
 #pragma once
 
 #include <map>

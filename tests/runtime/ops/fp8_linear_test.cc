@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "runtime/base/fp8.h"
 #include "runtime/local_parameters.h"
 #include "runtime/ops/linear.h"
+#include "runtime/ops/swiglu.h"
 #include "runtime/tape.h"
 #include "tests/support/gradcheck.h"
 
@@ -136,6 +140,86 @@ TEST_P(Fp8Linear, IsTheProductOfTheDecodedOperands) {
 
 INSTANTIATE_TEST_SUITE_P(Histories, Fp8Linear, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "delayed" : "first_step"; });
+
+// Each weight has its own histories, which are empty or given.
+class MaximaOfAll final : public StatisticResolver {
+ public:
+  MaximaOfAll(const Context& ctx, float amax) {
+    std::vector<float> history(kFp8HistoryElems, 0.0f);
+    history[0] = amax;
+    for (auto& of_weight : of_) {
+      for (Fp8Maxima& one : of_weight) {
+        one = {.history = ctx.from_host(history.data(), {kFp8HistoryElems}, DType::kFloat32),
+               .sample = ctx.zeros({})};
+      }
+    }
+  }
+  Tensor value(StatisticRef) override { return {}; }
+  Tensor sample(StatisticRef) override { return {}; }
+  std::optional<Fp8Maxima> maxima(ParamRef weight, Fp8Operand operand) override {
+    return of_[static_cast<std::size_t>(weight.index)][static_cast<std::size_t>(operand)];
+  }
+  Fp8Codes* kept_codes(ParamRef weight) override { return keeps ? &kept[weight.index] : nullptr; }
+  std::vector<float> samples(const Context& ctx) const {
+    std::vector<float> all;
+    for (const auto& of_weight : of_) {
+      for (const Fp8Maxima& one : of_weight) all.push_back(ctx.to_host(one.sample)[0]);
+    }
+    return all;
+  }
+
+  bool keeps = false;
+  std::map<int, Fp8Codes> kept;
+
+ private:
+  std::array<std::array<Fp8Maxima, kNumFp8Operands>, 2> of_;
+};
+
+// A gated MLP computed in three forms: with tensors between its ops, with codes, and with kept weight codes.
+TEST(Fp8Swiglu, CodesBetweenTheOpsChangeNoBit) {
+  for (const float amax : {0.0f, 2.0f}) {
+    std::vector<std::vector<float>> expected;
+    for (const int form : {0, 1, 2}) {
+      SCOPED_TRACE("history " + std::to_string(amax) + ", form " + std::to_string(form));
+      constexpr std::int64_t kFfn = 48;
+      Context ctx = Context::create({}, 2);
+      ctx.precision = Precision(PrecisionMode::kFp8);
+      LocalParameters masters(
+          ctx,
+          {{.name = "up", .shape = {2 * kFfn, kIn}, .init = Initializer::normal(0.5f), .allows_fp8 = true},
+           {.name = "down", .shape = {kOut, kFfn}, .init = Initializer::normal(0.5f), .allows_fp8 = true}},
+          "mlp", 5);
+      MaximaOfAll maxima(ctx, amax);
+      maxima.keeps = form == 2;
+      ctx.parameters = &masters;
+      ctx.statistics = &maxima;
+      const auto in_bf16 = [&ctx](std::int64_t cols, std::uint32_t seed) {
+        const auto values = testing::random_values(kRows * cols, seed);
+        const Tensor narrow = ctx.empty({2, kRows / 2, cols}, DType::kBFloat16);
+        ctx.run(CastArgs{.x = ctx.from_host(values.data(), narrow.shape(), DType::kFloat32), .y = narrow});
+        return narrow;
+      };
+      std::vector<std::vector<float>> results;
+      for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+        Tape tape;
+        ctx.tape = &tape;
+        const Tensor leaf = tape.watch(in_bf16(kIn, 7));
+        const Tensor h = ops::linear(ctx, leaf, {0});
+        const Tensor y = form == 0
+                             ? ops::linear(ctx, ops::swiglu(ctx, h), {1})
+                             : ops::linear(ctx, ops::swiglu(ctx, h, {.writer = {0}, .reader = {1}}), {1});
+        results.push_back(ctx.to_host(y));
+        results.push_back(ctx.to_host(tape.backward(ctx, {{y.id(), in_bf16(kOut, 8)}}, {leaf.id()})[0]));
+      }
+      results.push_back(ctx.to_host(masters.gradient_of({0})));
+      results.push_back(ctx.to_host(masters.gradient_of({1})));
+      results.push_back(maxima.samples(ctx));
+      EXPECT_EQ(maxima.kept.size(), form == 2 ? 2u : 0u);
+      if (form == 0) expected = results;
+      EXPECT_EQ(results, expected);
+    }
+  }
+}
 
 TEST(Fp8LinearOtherWeights, StayInBf16) {
   Context ctx = Context::create({}, 1);
