@@ -2,6 +2,9 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#if defined(TRIREME_X86_LEVELS)
+#include <cpuid.h>
+#endif
 #if defined(TRIREME_X86_LEVELS) && defined(__linux__)
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -47,8 +50,11 @@ const Numerics& with_tiles() {
   return numerics;
 }
 
+// Clang 14 has no names for these features. The kernel's permission shows that it saves tile registers.
 bool has_amx() {
-  return __builtin_cpu_supports("amx-tile") && __builtin_cpu_supports("amx-bf16");
+  constexpr unsigned kFeatures = 7, kBf16 = 1U << 22, kTile = 1U << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kBf16) != 0 && (d & kTile) != 0;
 }
 
 // Linux gives a process the use of tile registers on request only. Threads and child processes inherit it.
