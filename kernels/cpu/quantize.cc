@@ -42,8 +42,8 @@ void encode_all(const KernelContext& exec, ConstTensorView x, std::uint8_t* code
 }
 
 // turned[col][row] = codes[row][col].
-void turn(const KernelContext& exec, const std::uint8_t* codes, std::int64_t rows, std::int64_t cols,
-          std::uint8_t* turned) {
+void turn_codes(const KernelContext& exec, const std::uint8_t* codes, std::int64_t rows, std::int64_t cols,
+                std::uint8_t* turned) {
   constexpr std::int64_t kTile = 64;
   for_each_piece(exec, ceil_div(cols, kTile), rows * cols, [&](std::int64_t piece) {
     const std::int64_t last_col = std::min(cols, (piece + 1) * kTile);
@@ -88,7 +88,7 @@ void run_op(const KernelContext& exec, const QuantizeArgs& args) {
     encode_all(exec, args.x, to, [scale](float x) { return fp8_of(x * scale, kE5m2); });
   }
   if (turned.defined()) {
-    turn(exec, to, args.x.shape.num_rows(), args.x.shape.dim(-1), turned.as<std::uint8_t>());
+    turn_codes(exec, to, args.x.shape.num_rows(), args.x.shape.dim(-1), turned.as<std::uint8_t>());
   }
 }
 
