@@ -45,7 +45,9 @@ Session::Options checked(Session::Options options) {
       throw Error(ErrorCode::kUnsupported, "blocks or a loss of a program cannot be used with {}", reason);
   };
   refuse(config.model.has_adapters(), "adapters (train.lora)");
-  refuse(parallel.is_searched() || parallel.pipeline_cut.kind == PipelineCut::Kind::kMeasured,
+  const bool is_measured =
+      parallel.layout.pipeline > 1 && parallel.pipeline_cut.kind == PipelineCut::Kind::kMeasured;
+  refuse(parallel.is_searched() || is_measured,
          "a layout or pipeline cut that is chosen by measurements of the job's model");
   refuse(options.loss && parallel.layout.tensor > 1, "parallel.tensor above 1, if the loss is in Python");
   if (!options.loss) return options;

@@ -55,6 +55,15 @@ def test_errors_of_the_library(job: trireme.Job) -> None:
         assert info.value.code == "invalid_input"
 
 
+@needs_library
+@pytest.mark.parametrize("layout", [{"layout": "auto"}, {"pipeline": 2, "pipeline_cut": "measured"}])
+def test_layouts_that_measure_the_model_are_refused(layout: dict[str, object]) -> None:
+    job = trireme.Job.from_toml(JOB, parallel=layout)
+    with pytest.raises(trireme.Error, match="measurements of the job's model") as info:
+        trireme.Session(job, local=2, blocks=trireme.load_blocks(LIBRARY, inner=8))
+    assert info.value.code == "unsupported"
+
+
 def compiled(folder: pathlib.Path, text: str) -> pathlib.Path:
     (folder / "library.cc").write_text(text)
     subprocess.run(["c++", "-shared", "-fPIC", "-o", folder / "library.so", folder / "library.cc"], check=True)

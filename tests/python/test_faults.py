@@ -84,6 +84,9 @@ def test_broken_loss(job: trireme.Job) -> None:
 
 
 def test_refused_sessions(job: trireme.Job, tokens: Tokens, tmp_path: pathlib.Path) -> None:
+    for function in (trireme.Session, trireme.plan):
+        with pytest.raises(TypeError, match="job is of type str: pass a Job"):
+            function("gpt.toml")  # type: ignore[arg-type]
     with pytest.raises(trireme.Error, match="local=0"):
         trireme.Session(job, local=0)
     with trireme.Session(job, local=5) as session, pytest.raises(trireme.Error, match="rank|micro"):

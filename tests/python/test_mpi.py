@@ -40,6 +40,10 @@ with trireme.Session(job, comm=comm) as session:
     logits, state = session.logits(batch(9, 5)[0]), session.state_dict()
     mine = (stepped, session.evaluate(*batch(9, 5)), logits.tobytes().hex(),
             {name: array.tobytes().hex() for name, array in state.items()}, session.state_hash())
+    shards = session.sharded_state_dict()
+    assert {shard.rank for pieces in shards.values() for shard in pieces} <= {comm.rank}
+    session.load_state_dict(shards)
+    assert session.state_hash() == mine[-1]
 with trireme.Session(job, comm=comm, train=Tokens()) as session:
     trained = [(record["loss"], record["grad_norm"]) for record in session.train(out)]
     mine = (*mine, trained, session.state_hash())

@@ -84,3 +84,10 @@ class Job:
 
     def __repr__(self) -> str:
         return f"<trireme.Job {self.name}: {self['model.name']}, {self['train.steps']} steps>"
+
+
+def core_of(job: Job) -> _core.Job:
+    """The engine's job. Raises TypeError for another type, such as the path of a job file."""
+    if not isinstance(job, Job):
+        raise TypeError(f"job is of type {type(job).__name__}: pass a Job, as Job.from_toml() makes one")
+    return job._core

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from . import _core
-from ._job import Job
+from ._job import Job, core_of
 
 
 class Plan:
@@ -60,4 +60,4 @@ def plan(job: Job, ranks: int = 1, *, ranks_per_machine: int = 0, cluster: str |
     description (`trireme doctor --measure`), on which the step is also timed; `device`: one of its devices.
     Raises Error for a batch that does not divide, and for choices that need measurements.
     """
-    return Plan(json.loads(_core.plan_json(job._core, ranks, ranks_per_machine, cluster, device)))
+    return Plan(json.loads(_core.plan_json(core_of(job), ranks, ranks_per_machine, cluster, device)))

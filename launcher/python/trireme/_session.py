@@ -18,7 +18,7 @@ from . import _core, _mpi
 from ._blocks import Blocks
 from ._data import Array, Dataset, SampleReader, as_array
 from ._errors import Error
-from ._job import Job
+from ._job import Job, core_of
 
 FloatArray = npt.NDArray[np.float32]
 #: logits [B, ..., C] and targets [B, ...] of a micro-batch -> (sum of the loss, gradient of the logits).
@@ -84,7 +84,7 @@ class Session:
         if eval is not None and train is None:
             raise Error("eval= needs train=: both data sets are yours, or both are the job's", field="eval")
         self.job = job
-        self._specs = job._core.input(), job._core.target()
+        self._specs = core_of(job).input(), core_of(job).target()
         self._readers = [None if data is None else SampleReader(data, name, *self._specs)
                          for data, name in ((train, "train"), (eval, "eval"))]
         tuples = [None if reader is None else reader.as_tuple() for reader in self._readers]
@@ -289,7 +289,7 @@ class Session:
         shapes = dict(self._call(self._core.state_entries))
         pieces = []
         for name, value in state.items():
-            if not isinstance(value, list):
+            if not isinstance(value, list) or not all(isinstance(shard, Shard) for shard in value):
                 array = as_array(value, "float32", name)
                 value = [Shard(0, array.shape, 0, array)]
             for shard in value or [Shard(0, shapes.get(name, ()), 0, np.empty(0, np.float32))]:
