@@ -77,7 +77,7 @@ python=$(readlink -f /usr/bin/python3)
 library=$("$python" -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')
 mkdir -p "$root/$library" && mount --bind "$library" "$root/$library"
 cp "$python" "$root/bin/python3"
-for needed in $(ldd "$python" "$library"/lib-dynload/*.so 2>/dev/null | grep -o '/[^ ]*\.so[^ ]*' | sort -u); do
+for needed in $(ldd "$python" "$library"/lib-dynload/*.so 2>/dev/null | sed -n 's/.* => \(\/[^ ]*\) .*/\1/p' | sort -u); do
   [ -e "$root/$needed" ] || (mkdir -p "$root/$(dirname "$needed")" && cp -L "$needed" "$root/$needed")
 done
 echo "the documented gains, rehearsed:"

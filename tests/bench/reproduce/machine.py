@@ -47,7 +47,10 @@ def why_no_cuda(trireme):
 def why_no_namespaces():
     """What is missing for hosts as network namespaces; empty: nothing."""
     sys.path.insert(0, str(NET))
-    from hosts import Hosts, Unavailable
+    try:
+        from hosts import Hosts, Unavailable
+    except ImportError:
+        return "it needs hosts as network namespaces: tests/net of a source tree"
     try:
         with Hosts(1, rate="1gbit"):
             return ""

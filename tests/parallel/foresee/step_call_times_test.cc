@@ -51,7 +51,9 @@ TEST(CallTimes, ProductsAreAlsoTimedWithoutTheirEpilogues) {
   measure_call_times(record_step(small_job()), options, [&](const CallTime& time) {
     EXPECT_GT(time.us, 0) << time.op;
     (time.unfused_us > 0 ? fused : plain) += 1;
-    if (time.unfused_us > 0) EXPECT_EQ(time.op + std::string(name(time.spent)), "matmulforward");
+    if (time.unfused_us > 0) {
+      EXPECT_EQ(time.op + std::string(name(time.spent)), "matmulforward");
+    }
   });
   EXPECT_EQ(fused, 4);  // queries, keys and values; out; up; down
   EXPECT_GT(plain, 10);
