@@ -285,8 +285,8 @@ RunOutcome run_family(const LayoutFamily& family, PrecisionMode mode, const Rank
                         .micro_batch = 1,
                         .seed = 3,
                         .optimizer = {.weight_decay = 0.1f},
-                        .grad_clip = 0.5f,
                         .rules = family.rules,
+                        .grad_clip = 0.5f,
                         .layout = on.layout,
                         .sample = family.sample,
                         .precision = Precision(mode)};
