@@ -17,12 +17,12 @@
 // leaves the history unchanged. While the history is empty (all zeros: in the first step) a tensor's own
 // maximum is used.
 //
-// Libraries sum fp8 products only along the rows of both operands. So each operand of two products has codes in
-// two orders: x for forward and, transposed, for the weight gradient; dy for the input gradient and,
-// transposed, for the weight gradient; w for forward and, transposed, for the input gradient. One pass over the
-// numbers writes both orders. The scale is known beforehand, so the kernel that computes the numbers can write
-// the codes instead (CodesOutput in kernels/backend_ops.h), as SwiGLU and its gradient do. A weight's codes are
-// made once a step: [Note: kept codes] in parallel/run/stage_compute.h.
+// Libraries sum fp8 products only along the rows of both operands. So each operand of two products has codes
+// in two orders: x for forward and, transposed, for the weight gradient; dy for the input gradient and,
+// transposed, for the weight gradient; w for forward and, transposed, for the input gradient. One pass over
+// the numbers writes both orders. The scale is known beforehand, so the kernel that computes the numbers can
+// write the codes instead (CodesOutput in kernels/backend_ops.h), as SwiGLU and its gradient do. A weight's
+// codes are made once a step: [Note: kept codes] in parallel/run/stage_compute.h.
 //
 // Scaling by a power of two is exact, so the product of codes times both 1/s is the product of the
 // represented numbers, whether the factors are applied before the sum or after it.
