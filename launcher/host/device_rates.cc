@@ -88,7 +88,11 @@ DeviceRates measure_device_rates(Device device, int num_threads, const DeviceRat
   measure_product("tf32", DType::kFloat32, MathMode::kTf32);
   measure_product("fp16", DType::kFloat16, MathMode::kFp32);
   measure_product("bf16", DType::kBFloat16, MathMode::kFp32);
-  measure_product("fp8", DType::kE4m3, MathMode::kFp32);
+  try {
+    measure_product("fp8", DType::kE4m3, MathMode::kFp32);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnsupported) throw;  // cards before sm_89 have no fp8
+  }
 
   const Shape bytes{sizes.copy_bytes};
   const Tensor from = ctx.zeros(bytes, DType::kUInt8), to = ctx.zeros(bytes, DType::kUInt8);
