@@ -87,8 +87,7 @@ void add_lora_keys(std::vector<ConfigKey>& keys) {
            "A^T) "
            "B^T. A and B are trained. All other parameters are frozen, except the classification layer with "
            "`model.task` = classify or `model.new_head`. The parts of packed weights (qkv, gate_up) share A. "
-           "Not available with tensor chunks. LSTMs: weight_ih_l0 and so on, not weight_hh. Empty: no "
-           "adapters.")
+           "LSTMs: weight_ih_l0 and so on, not weight_hh. Empty: no adapters.")
       .add("rank", &M::lora_rank, count_from(1),
            "Rows of A and columns of B; at most the smaller dim of a weight.")
       .only(with_targets)
