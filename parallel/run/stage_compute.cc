@@ -69,7 +69,12 @@ Activations StageCompute::run_unit(const Action& action, Recorded* record, Activ
 
 UnitStatistics StageCompute::statistics_of(const Action& action) {
   if (!input_.training) return {parts_.statistics, action.unit, -1};
-  const bool keeps = input_.batch.count_of(parts_.data_rank()) > 1;
+  const auto is_quantized = [this](int group) {
+    return parts_.layout.groups[static_cast<std::size_t>(group)].quantized;
+  };
+  const bool keeps =
+      input_.batch.count_of(parts_.data_rank()) > 1 &&
+      std::ranges::none_of(parts_.layout.unit_groups[static_cast<std::size_t>(action.unit)], is_quantized);
   return {parts_.statistics, action.unit, action.micro_batch, keeps ? &codes_[action.unit] : nullptr};
 }
 

@@ -5,8 +5,9 @@
 // and keeps them from their first use in the step to the unit's last backward, two bytes per element with
 // both orders. Sharded parameters are released in between, and their codes with them, unless
 // Layout::keep_gathered. Codes do not outlive the step, after which scales and weights change. With one
-// micro-batch each order is used once, so nothing is kept. The first user of a weight leaves its maximum as
-// the sample of its micro-batch. The other micro-batches leave none: the largest over all is the same.
+// micro-batch each order is used once, so nothing is kept. Units with quantized groups keep none either:
+// codes would take four times the memory that NF4 takes. The first user of a weight leaves its maximum as the
+// sample of its micro-batch. The other micro-batches leave none: the largest over all is the same.
 #pragma once
 
 #include <map>

@@ -294,18 +294,22 @@ TEST(LoraModel, QuantizedWeightsTakeFourBits) {
 
 // The shape of Llama 2 7B with adapters of all inner layers, and a row of 1024 tokens at a time.
 TEST(LoraModel, SevenBillionParametersFitInEightGigabytes) {
-  const JobConfig config = resolve(
-      parse_config("[model]\nname = \"llama\"\nlayers = 32\nhidden = 4096\nheads = 32\nffn = 11008\n"
-                   "vocab = 32000\nseq_len = 1024\n[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 4\n"
-                   "micro_batch = 1\nlora = { rank = 16, targets = [\"all-linear\"], quantize = \"nf4\" }\n"
-                   "[precision]\nmode = \"bf16\"\n[parallel]\nrecompute_every = 1\n",
-                   "job.toml"));
-  const PlannedJob job = planned_job(config, build_blocks(config.model), 1);
-  const StepPrediction predicted = predict_step(job.blocks, job.options, job.sample, 1, 0);
-  EXPECT_LT(predicted.memory.peak_total, 8'000'000'000);
-  const ModelLayout model = make_layout(*job.blocks, 0, {}, job.options.rules);
-  EXPECT_EQ(model.num_frozen, 6'738'415'616);  // as published
-  EXPECT_EQ(model.num_parameters - model.num_frozen, 16 * 32 * (8 * 4096 + 22016 + 11008));
+  for (const char* mode : {"bf16", "fp8"}) {
+    SCOPED_TRACE(mode);
+    const JobConfig config = resolve(parse_config(
+        std::string("[model]\nname = \"llama\"\nlayers = 32\nhidden = 4096\nheads = 32\nffn = 11008\n"
+                    "vocab = 32000\nseq_len = 1024\n[data]\nkind = \"synthetic\"\n[train]\nglobal_batch = 4\n"
+                    "micro_batch = 1\nlora = { rank = 16, targets = [\"all-linear\"], quantize = \"nf4\" }\n"
+                    "[parallel]\nrecompute_every = 1\n[precision]\nmode = \"") +
+            mode + "\"\n",
+        "job.toml"));
+    const PlannedJob job = planned_job(config, build_blocks(config.model), 1);
+    const StepPrediction predicted = predict_step(job.blocks, job.options, job.sample, 1, 0);
+    EXPECT_LT(predicted.memory.peak_total, 8'000'000'000);
+    const ModelLayout model = make_layout(*job.blocks, 0, {}, job.options.rules);
+    EXPECT_EQ(model.num_frozen, 6'738'415'616);  // as published
+    EXPECT_EQ(model.num_parameters - model.num_frozen, 16 * 32 * (8 * 4096 + 22016 + 11008));
+  }
 }
 
 struct LayoutCase {
