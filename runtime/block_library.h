@@ -13,6 +13,7 @@
 #include <charconv>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "runtime/base/error.h"
 #include "runtime/block.h"
@@ -39,10 +40,12 @@ struct BlockRequest {
 
 }  // namespace trireme
 
-#define TRIREME_BLOCKS(build)                                                                        \
-  extern "C" const char* trireme_block_interface() {                                                 \
-    return trireme::kBlockInterface;                                                                 \
-  }                                                                                                  \
-  extern "C" void trireme_build_blocks(trireme::BlockRequest* request, trireme::BlockList* blocks) { \
-    *blocks = build(std::move(*request));                                                            \
+// Visible, although the library may hide its symbols.
+#define TRIREME_BLOCKS(build)                                                                         \
+  extern "C" [[gnu::visibility("default")]] const char* trireme_block_interface() {                   \
+    return trireme::kBlockInterface;                                                                  \
+  }                                                                                                   \
+  extern "C" [[gnu::visibility("default")]] void trireme_build_blocks(trireme::BlockRequest* request, \
+                                                                      trireme::BlockList* blocks) {   \
+    *blocks = build(std::move(*request));                                                             \
   }

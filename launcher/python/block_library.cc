@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -14,12 +15,23 @@ Error about_library(const std::filesystem::path& file, const std::string& proble
   return Error(ErrorCode::kInvalidInput, "{}: {}", file.string(), problem).about({.file = file.string()});
 }
 
+/// The loader knows libraries by name, and would return the old one.
+void check_unchanged(const std::filesystem::path& file) {
+  static std::mutex mutex;
+  static std::map<std::filesystem::path, std::filesystem::file_time_type> loaded;
+  const std::lock_guard lock(mutex);
+  const auto written = std::filesystem::last_write_time(file);
+  if (loaded.try_emplace(file, written).first->second != written)
+    throw about_library(file, "has changed since this process loaded it: start Python again");
+}
+
 }  // namespace
 
 OwnBlocks load_blocks(const std::filesystem::path& library, std::map<std::string, std::string> options) {
   const std::filesystem::path file = std::filesystem::absolute(library);  // by name it would be searched for
   void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) throw about_library(file, fmt::format("cannot be loaded: {}", ::dlerror()));
+  check_unchanged(file);
   const auto interface = reinterpret_cast<const char* (*)()>(::dlsym(handle, "trireme_block_interface"));
   const auto build =
       reinterpret_cast<void (*)(BlockRequest*, BlockList*)>(::dlsym(handle, "trireme_build_blocks"));

@@ -14,7 +14,8 @@ namespace trireme {
 using OwnBlocks = std::function<BlockList(BlockList model)>;
 
 /// Loads the library until the process ends. `options` are the BlockRequest's. Throws Error(kInvalidInput)
-/// naming the file if it cannot be loaded, has no blocks, or was built from other sources.
+/// naming the file if it cannot be loaded, has no blocks, was built from other sources, or has changed since
+/// it was loaded.
 OwnBlocks load_blocks(const std::filesystem::path& library, std::map<std::string, std::string> options);
 
 }  // namespace trireme

@@ -296,10 +296,13 @@ std::vector<Session::Shard> Session::read_shards() {
 
 void Session::load_state(const std::vector<NamedFloats>& tensors) {
   prepare("load_state_dict()", During::kNothing);
-  const NamedTensors source(tensors);
   on_ranks([&](int number) {
-    run_stage(*team_.comm(number), [&] { check_model(engine(number), source); });
-    load_model(engine(number), source);
+    std::optional<NamedTensors> source;
+    run_stage(*team_.comm(number), [&] {  // processes may have different shards
+      source.emplace(tensors);
+      check_model(engine(number), *source);
+    });
+    load_model(engine(number), *source);
   });
 }
 

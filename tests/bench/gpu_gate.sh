@@ -15,8 +15,8 @@
 #                 below their aims
 #   sanitize      the tests under compute-sanitizer
 #
-# Parts can run in any order. Each is stopped after 8 minutes; all together take at most 76 minutes. With a GPU for half
-# an hour, run probe, tests, bench-gpt and state, in this order.
+# Parts can run in any order. Each is stopped after 8 minutes, `table` after 9; all together take at most 76 minutes. With
+# a GPU for half an hour, run probe, tests, bench-gpt and state, in this order.
 # --dry-run runs a part without a GPU: the same stages on the CPU with tiny shapes.
 # --out: folder of PART.json (the results of each stage) and PART.tar.gz (the logs); default: gate. Both are rewritten
 # after every stage, so that a part that is stopped keeps its results. Their `commit` names the source of the bundle.

@@ -88,3 +88,11 @@ def test_other_libraries_are_refused(tmp_path: pathlib.Path, text: str, message:
     assert info.value.file == str(library)
     with pytest.raises(trireme.Error, match="cannot be loaded: .*No such file"):
         trireme.load_blocks(tmp_path / "nowhere.so")
+
+
+def test_a_library_that_was_built_again_is_refused(tmp_path: pathlib.Path) -> None:
+    os.utime(compiled(tmp_path, OTHER), (1, 1))
+    with pytest.raises(trireme.Error, match="built for"):
+        trireme.load_blocks(tmp_path / "library.so")
+    with pytest.raises(trireme.Error, match="has changed since this process loaded it: start Python again"):
+        trireme.load_blocks(compiled(tmp_path, OTHER.replace("0.0.1", "0.0.2")))

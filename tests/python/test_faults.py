@@ -87,6 +87,8 @@ def test_refused_sessions(job: trireme.Job, tokens: Tokens, tmp_path: pathlib.Pa
     for function in (trireme.Session, trireme.plan):
         with pytest.raises(TypeError, match="job is of type str: pass a Job"):
             function("gpt.toml")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="blocks is of type str: pass what load_blocks"):
+        trireme.Session(job, blocks="libown_blocks.so")  # type: ignore[arg-type]
     with pytest.raises(trireme.Error, match="local=0"):
         trireme.Session(job, local=0)
     with trireme.Session(job, local=5) as session, pytest.raises(trireme.Error, match="rank|micro"):

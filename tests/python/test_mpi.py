@@ -42,6 +42,14 @@ with trireme.Session(job, comm=comm) as session:
             {name: array.tobytes().hex() for name, array in state.items()}, session.state_hash())
     shards = session.sharded_state_dict()
     assert {shard.rank for pieces in shards.values() for shard in pieces} <= {comm.rank}
+    if comm.rank == 1:  # one process's shards: all refuse
+        name, pieces = next((name, pieces) for name, pieces in shards.items() if pieces)
+        wrong = {**shards, name: [pieces[0]._replace(first=10**6)]}
+    try:
+        session.load_state_dict(wrong if comm.rank == 1 else shards)
+        raise SystemExit("not refused")
+    except trireme.Error as error:
+        assert "ends at element" in str(error), error
     session.load_state_dict(shards)
     assert session.state_hash() == mine[-1]
 with trireme.Session(job, comm=comm, train=Tokens()) as session:

@@ -91,6 +91,8 @@ def test_generated_tokens_are_those_of_the_program(tmp_path: pathlib.Path) -> No
             bytes(session.generate(list(b"\n\n"), 5, temperature=0.0).astype(np.uint8)).decode("utf-8", "replace")
         with pytest.raises(trireme.Error, match='pass tokenizer="bytes"'):
             session.generate(prompt, 1)
+        with pytest.raises(TypeError, match="a prompt that is a text"):
+            session.generate([1], 1, tokenizer="bytes")  # type: ignore[call-overload]
         with pytest.raises(trireme.Error, match="token 256"):
             session.generate([256], 1)
         with pytest.raises(trireme.Error, match="at least one token"):

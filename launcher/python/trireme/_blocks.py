@@ -23,7 +23,7 @@ def load_blocks(path: str | pathlib.Path, **options: object) -> Blocks:
 
     The library calls TRIREME_BLOCKS (runtime/block_library.h), and is built from the same sources as this package.
     `options` are passed to its function as texts. The library stays loaded until the process ends. Raises Error with
-    the file if it cannot be loaded, has no blocks, or was built from other sources.
+    the file if it cannot be loaded, has no blocks, was built from other sources, or has changed since it was loaded.
     """
     texts = {name: str(value) for name, value in options.items()}
     return Blocks(_core.Blocks.load(str(path), texts), str(path))

@@ -83,6 +83,8 @@ class Session:
                         field="local")
         if eval is not None and train is None:
             raise Error("eval= needs train=: both data sets are yours, or both are the job's", field="eval")
+        if blocks is not None and not isinstance(blocks, Blocks):
+            raise TypeError(f"blocks is of type {type(blocks).__name__}: pass what load_blocks() returns")
         self.job = job
         self._specs = core_of(job).input(), core_of(job).target()
         self._readers = [None if data is None else SampleReader(data, name, *self._specs)
@@ -257,6 +259,8 @@ class Session:
             # With the prompt: the first token may decode differently without it.
             whole: bytes = self._call(text.decode, begin + new.tolist())
             return whole[len(text.decode(begin)):].decode("utf-8", "replace")
+        if tokenizer is not None:
+            raise TypeError("tokenizer= is for a prompt that is a text")
         given = as_array(prompt, "int32", "the prompt")
         if given.ndim != 1:
             raise Error(f"the prompt has the shape {given.shape}, and must be a row of tokens", field="prompt")

@@ -34,10 +34,10 @@ def why_not(experiment, options):
         return experiment.cannot
     if experiment.needs.get("cores", 1) > options.cores:
         return f"it needs {experiment.needs['cores']} cores, and this machine has {options.cores}"
-    if options.no_pictures and experiment.needs.get("pictures"):
-        return options.no_pictures
     if options.gpu and experiment.runs and not experiment.needs.get("gpu") and not options.named:
         return "it is about a CPU; with --gpu it runs if --only names it"
+    if options.no_pictures and experiment.needs.get("pictures"):
+        return options.no_pictures
     if (options.gpu or experiment.needs.get("gpu")) and experiment.runs and not options.dry:
         ranks = max(variant.ranks for variant in experiment.variants)
         if options.no_cuda:
