@@ -1,5 +1,4 @@
 #include "parallel/foresee/roofline.h"
-#include "parallel/foresee/random_operands.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "models/resnet.h"
+#include "parallel/foresee/random_operands.h"
 #include "parallel/layout/block_work.h"
 
 namespace trireme {
