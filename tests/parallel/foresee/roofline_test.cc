@@ -9,6 +9,7 @@
 #include "models/gpt.h"
 #include "models/llama.h"
 #include "models/resnet.h"
+#include "parallel/foresee/random_operands.h"
 #include "parallel/layout/block_work.h"
 
 namespace trireme {
@@ -188,10 +189,11 @@ TEST(Roofline, ACallOfTheTableIsBoundWhole) {
   resnet.options.optimizer.momentum = 0.9f;
   llama_job.options.loss_scale.kind = LossScaleConfig::Kind::kDynamic;
   const Context ctx = Context::create({DeviceType::kCpu, 0}, 1);
+  const RandomOperands operands(ctx);
   std::set<std::string_view> ops;
   for (const PlannedJob& job : {gpt, llama_job, resnet}) {
     for (const OpCall& call : record_step(job).calls) {
-      call.bind(ctx, [&ctx](TensorView memory) { ctx.backend->fill_zero(ctx.exec, memory); })();
+      call.bind(ctx, operands)();
       ops.insert(call.op);
     }
   }
