@@ -211,7 +211,7 @@ def adamw(model):
               {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
     try:
         return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95), fused=True), True
-    except RuntimeError:  # an older PyTorch has it for GPUs only
+    except (RuntimeError, TypeError):  # an older PyTorch has it for GPUs only, or not at all
         return torch.optim.AdamW(groups, lr=1e-4, betas=(0.9, 0.95)), False
 
 
