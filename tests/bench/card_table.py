@@ -195,6 +195,8 @@ def missed(args):
 
 
 def foreseen(args):
+    if not args.files:
+        raise SystemExit("card_table: no row was measured")
     errors, rows = {}, {}
     for path in args.files:
         measured = json.loads(path.read_text().strip().splitlines()[-1])
@@ -202,7 +204,10 @@ def foreseen(args):
         with tempfile.TemporaryDirectory() as scratch:
             job = Path(scratch) / "job.toml"
             write_job(job_of(row, args), job)
-            predicted = plan_of(args.program, job, "--cluster", args.cluster)["time"]["step_ms"]
+            plan = plan_of(args.program, job, "--cluster", args.cluster)
+        if "time" not in plan:
+            raise SystemExit(f"card_table: {row.name} does not fit the device of {args.cluster}, so no time is foreseen")
+        predicted = plan["time"]["step_ms"]
         errors[row.name] = 100 * (predicted / measured["step_ms"] - 1)
         rows[row.name] = {"predicted_ms": predicted, "measured_ms": measured["step_ms"], "error_percent": errors[row.name]}
     median = statistics.median(abs(error) for error in errors.values())

@@ -84,7 +84,7 @@ CudnnGraph backward_graph(const AttentionProblem& p, cudnnDataType_t factors, cu
              dk = keys_or_values(kDK), dv = keys_or_values(kDV), o = rows(kO), dout = rows(kDO),
              stats = row_values(kStats);
   const auto scale = graph.scalar(kScale);
-  // See [Note: grouped queries on cuda]. The graph is the one of cuDNN's own frontend.
+  // See [Note: grouped queries on cuda]. cuDNN's own frontend builds the same graph.
   const auto sum_over_queries = [&](const CudnnGraph::Tensor& a, const CudnnGraph::Tensor& b,
                                     const CudnnGraph::Tensor& to) {
     if (p.kv_heads == p.heads) return graph.matmul(a, b, to);
