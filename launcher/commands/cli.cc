@@ -21,10 +21,10 @@
 #include "launcher/config/nearest_name.h"
 #include "launcher/host/address_space.h"
 #include "launcher/host/build_info.h"
-#include "launcher/host/bus_error.h"
 #include "launcher/host/env.h"
 #include "launcher/host/error_report.h"
 #include "launcher/host/exit_code.h"
+#include "launcher/host/fatal_signals.h"
 #include "launcher/host/standard_output.h"
 #include "launcher/host/thread_stacks.h"
 #include "runtime/base/lines_error.h"
@@ -109,7 +109,7 @@ int run_command_line(int argc, const char* const* argv) noexcept {
     refuse_huge_stacks();
     refuse_small_stacks(find_small_stacks(stack_limit()));
     refuse_small_address_space(address_space());
-    report_bus_errors();
+    report_fatal_signals();
     std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the size limit then fails with a write error
     return parse_and_run(argc, argv, launch);
   } catch (const std::exception& failure) {

@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <cstdlib>
 #include <exception>
 #include <utility>
 
@@ -62,6 +63,9 @@ void start_mpi() {
   int initialized = 0;
   MPI_Initialized(&initialized);
   TRIREME_CHECK(initialized == 0, "MPI is already initialized; a process can have only one MpiSession");
+  // Open MPI's handler of crashes can wait for ever; see [Note: stacks of crashes] in
+  // launcher/host/fatal_signals.h. A user's choice is kept.
+  setenv("OMPI_MCA_opal_signal", "", 0);
   int provided = MPI_THREAD_SINGLE;
   const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (result != MPI_SUCCESS) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "runtime/base/error.h"
@@ -25,6 +26,13 @@ void knows_its_node(const MpiSession& session) {
   EXPECT_THROW(MpiSession second, Error);
   EXPECT_THROW((void)session.make_communicator(0), Error);
   EXPECT_THROW((void)session.make_communicator(kMaxMpiCount + 1), Error);
+}
+
+// Open MPI's handler may wait for ever. SIGABRT, because sanitizers handle the other signals.
+void has_no_handler_of_crashes() {
+  struct sigaction action = {};
+  ASSERT_EQ(sigaction(SIGABRT, nullptr, &action), 0);
+  EXPECT_EQ(action.sa_handler, SIG_DFL);
 }
 
 // A receive of the wrong size is an error, and the ranks can continue.
@@ -107,6 +115,7 @@ std::vector<MpiTest> all_tests(const MpiSession& session) {
   add("MpiCutInto64", session.make_communicator(64), conformance_data_cases());
   add("MpiCutInto1000", session.make_communicator(1000), conformance_cases());
   tests.push_back({"Mpi", "KnowsItsNode", [&] { knows_its_node(session); }});
+  tests.push_back({"Mpi", "HasNoHandlerOfCrashes", has_no_handler_of_crashes});
   add("Mpi", session.world(),
       {{"StartsProgressThread", [](Communicator& comm) { comm.progress_in_background(true); }}});
   add("MpiWithProgressThread", session.world(), conformance_cases());
