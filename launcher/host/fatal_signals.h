@@ -4,7 +4,8 @@
 //
 // [Note: stacks of crashes] Open MPI 4.1 prints a stack, too, but its handler allocates memory. It never
 // returns in a process that crashed inside of malloc: the rank then neither computes nor ends.
-// `report_fatal_signals` therefore prints stacks itself, and MpiSession asks Open MPI for no handler.
+// `report_fatal_signals` therefore prints stacks itself, and MpiSession restores the handlers that were there
+// before MPI.
 #pragma once
 
 namespace trireme {

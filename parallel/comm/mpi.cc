@@ -2,7 +2,8 @@
 
 #include <mpi.h>
 
-#include <cstdlib>
+#include <array>
+#include <csignal>
 #include <exception>
 #include <utility>
 
@@ -57,15 +58,31 @@ void choose_mpi_algorithms() {
   MPI_T_finalize();
 }
 
+// Restores the handlers of signals of crashes when it goes. Open MPI's own can wait for ever; see
+// [Note: stacks of crashes] in launcher/host/fatal_signals.h.
+class CrashHandlers {
+ public:
+  CrashHandlers() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &actions_[i]);
+  }
+  CrashHandlers(const CrashHandlers&) = delete;
+  CrashHandlers& operator=(const CrashHandlers&) = delete;
+  ~CrashHandlers() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &actions_[i], nullptr);
+  }
+
+ private:
+  static constexpr std::array kSignals = {SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
+  std::array<struct sigaction, kSignals.size()> actions_;
+};
+
 // Serialized is enough for ranks that communicate from one thread. MPI_THREAD_MULTIPLE also lets any thread
 // abort, and a progress thread move data.
 void start_mpi() {
   int initialized = 0;
   MPI_Initialized(&initialized);
   TRIREME_CHECK(initialized == 0, "MPI is already initialized; a process can have only one MpiSession");
-  // Open MPI's handler of crashes can wait for ever; see [Note: stacks of crashes] in
-  // launcher/host/fatal_signals.h. A user's choice is kept.
-  setenv("OMPI_MCA_opal_signal", "", 0);
+  const CrashHandlers before;
   int provided = MPI_THREAD_SINGLE;
   const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (result != MPI_SUCCESS) {
