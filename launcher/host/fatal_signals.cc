@@ -2,9 +2,11 @@
 
 #include <execinfo.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <string_view>
 
@@ -14,9 +16,11 @@ namespace trireme {
 namespace {
 
 constexpr int kMaxFrames = 64;
-constexpr unsigned kMaxSeconds = 5;  // for a stack
+constexpr unsigned kMaxSeconds = 30;  // for a stack
 
-// A signal handler may call only functions such as write() and _exit(): others may wait for a lock that the
+std::atomic<int> crash = 0;  // the signal
+
+// A signal handler is to call functions such as write() and _exit() only: others may wait for a lock that the
 // interrupted function holds.
 void write_error(std::string_view text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -30,9 +34,26 @@ void on_bus_error(int) {
   ::_exit(static_cast<int>(ExitCode::kFailed));
 }
 
-// The signal is blocked until this returns, and then ends the process.
-void on_crash(int signal) {
+void on_alarm(int) {
+  ::_exit(128 + crash);
+}
+
+// Should the stack wait for a lock after all.
+void limit_time() {
+  std::signal(SIGALRM, on_alarm);
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
   ::alarm(kMaxSeconds);
+}
+
+void on_crash(int signal) {
+  int none = 0;
+  if (!crash.compare_exchange_strong(none, signal)) {
+    while (true) ::pause();  // another thread prints its stack
+  }
+  limit_time();
   std::array<char, 160> text;
   const auto end =
       fmt::format_to_n(text.data(), text.size(),
@@ -42,14 +63,14 @@ void on_crash(int signal) {
   write_error({text.data(), end.out});
   std::array<void*, kMaxFrames> frames;
   ::backtrace_symbols_fd(frames.data(), ::backtrace(frames.data(), kMaxFrames), STDERR_FILENO);
-  ::raise(signal);
+  std::signal(signal, SIG_DFL);
+  ::raise(signal);  // blocked until this function returns
 }
 
-void handle(int signal, void (*handler)(int), int flags) {
+void handle(int signal, void (*handler)(int)) {
   struct sigaction action = {};
   if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
   action.sa_handler = handler;
-  action.sa_flags = flags;
   sigemptyset(&action.sa_mask);
   sigaction(signal, &action, nullptr);
 }
@@ -59,8 +80,8 @@ void handle(int signal, void (*handler)(int), int flags) {
 void report_fatal_signals() {
   std::array<void*, 1> frame;
   ::backtrace(frame.data(), 1);  // the first call loads a library and allocates
-  handle(SIGBUS, on_bus_error, 0);
-  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL}) handle(signal, on_crash, SA_RESETHAND);
+  handle(SIGBUS, on_bus_error);
+  for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGILL}) handle(signal, on_crash);
 }
 
 }  // namespace trireme

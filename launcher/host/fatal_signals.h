@@ -2,17 +2,17 @@
 // shrank or its disk failed during a read; SIGSEGV, SIGABRT, SIGFPE and SIGILL, because the program has a
 // defect.
 //
-// [Note: stacks of crashes] Open MPI 4.1 prints a stack, too, but its handler allocates memory. It never
-// returns in a process that crashed inside of malloc: the rank then neither computes nor ends.
-// `report_fatal_signals` therefore prints stacks itself, and MpiSession restores the handlers that were there
-// before MPI.
+// [Note: stacks of crashes] Open MPI 4.1 prints a stack, too, but its handler allocates memory. It may never
+// return in a process that got the signal inside of malloc: the rank then neither computes nor ends.
+// `report_fatal_signals` therefore prints stacks itself, and MpiSession removes Open MPI's handlers.
 #pragma once
 
 namespace trireme {
 
-/// Installs the handlers. After SIGBUS the process ends with a message and exit code 1; after another of
-/// these signals it prints its stack and ends by the signal. Signals that have a handler (of a sanitizer,
-/// say) keep it.
+/// Installs the handlers. After SIGBUS the process ends with a message and exit code 1. After another of
+/// these signals it prints the stack of one thread and ends by the signal, or after 30 s with exit code 128 +
+/// the signal if the stack cannot be printed. Signals that have a handler (of a sanitizer, say) keep it. A
+/// stack that is full and a thread that blocks the signal end the process without a word.
 void report_fatal_signals();
 
 }  // namespace trireme

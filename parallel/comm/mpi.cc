@@ -1,10 +1,11 @@
 #include "parallel/comm/mpi.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 
-#include <array>
 #include <csignal>
 #include <exception>
+#include <string_view>
 #include <utility>
 
 #include "parallel/comm/board_memory.h"
@@ -58,23 +59,22 @@ void choose_mpi_algorithms() {
   MPI_T_finalize();
 }
 
-// Restores the handlers of signals of crashes when it goes. Open MPI's own can wait for ever; see
-// [Note: stacks of crashes] in launcher/host/fatal_signals.h.
-class CrashHandlers {
- public:
-  CrashHandlers() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], nullptr, &actions_[i]);
-  }
-  CrashHandlers(const CrashHandlers&) = delete;
-  CrashHandlers& operator=(const CrashHandlers&) = delete;
-  ~CrashHandlers() {
-    for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &actions_[i], nullptr);
-  }
+bool is_of_mpi(const struct sigaction& action) {
+  if (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN) return false;
+  Dl_info where = {};
+  if (dladdr(reinterpret_cast<void*>(action.sa_handler), &where) == 0) return false;
+  const std::string_view library = where.dli_fname;
+  return library.find("libopen-pal") != library.npos || library.find("libucs") != library.npos;
+}
 
- private:
-  static constexpr std::array kSignals = {SIGABRT, SIGBUS, SIGFPE, SIGSEGV};
-  std::array<struct sigaction, kSignals.size()> actions_;
-};
+// Removes the handlers of crashes that Open MPI and its UCX install, because a rank may wait in them for
+// ever; see [Note: stacks of crashes] in launcher/host/fatal_signals.h.
+void remove_crash_handlers() {
+  for (const int signal : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV}) {
+    struct sigaction action = {};
+    if (sigaction(signal, nullptr, &action) == 0 && is_of_mpi(action)) std::signal(signal, SIG_DFL);
+  }
+}
 
 // Serialized is enough for ranks that communicate from one thread. MPI_THREAD_MULTIPLE also lets any thread
 // abort, and a progress thread move data.
@@ -82,7 +82,6 @@ void start_mpi() {
   int initialized = 0;
   MPI_Initialized(&initialized);
   TRIREME_CHECK(initialized == 0, "MPI is already initialized; a process can have only one MpiSession");
-  const CrashHandlers before;
   int provided = MPI_THREAD_SINGLE;
   const int result = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   if (result != MPI_SUCCESS) {
@@ -162,6 +161,7 @@ MpiSession::MpiSession(const MpiRank& rank, ForeignMpi foreign)
 }
 
 void MpiSession::join() {
+  remove_crash_handlers();
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   choose_mpi_algorithms();
   job_->phase = MpiJob::Phase::kRunning;
