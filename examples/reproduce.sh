@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the documented gain of each optimisation on this machine and writes out/reproduce/report.html: mixed
 # precision, recompute, ZeRO, pipeline schedules, accumulation, input pipeline, scaling. Installs missing packages and
-# builds first. Each experiment is a file in examples/reproduce. Takes 15 minutes on two cores after the build.
+# builds first. Each experiment is a file in examples/reproduce. Takes about 20 minutes on two cores after the build.
 #
 #   examples/reproduce.sh [--quick | --full] [--only NAME...] [--list] [--resume] [--gpu [--dry-run]] [--peer PYTHON]
 #                         [--keep] [--compare OLD.json] [--out DIR]

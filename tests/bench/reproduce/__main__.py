@@ -15,7 +15,7 @@ ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE))
 from compare import print_agreement, print_comparison  # noqa: E402
 from experiment import MATRIX, ExperimentError, read_experiments  # noqa: E402
-from inputs import prepare_pictures, prepare_shapes, prepare_text, substitute  # noqa: E402
+from inputs import TRAIN_SHAPES, prepare_pictures, prepare_shapes, prepare_text, substitute  # noqa: E402
 from job_runs import JobRunner  # noqa: E402
 from library import keep, kept_files, machines_text, pages_differ, read_results, waterfall, write_pages  # noqa: E402
 from machine import cores, machine_facts, num_gpus, why_no_cuda, why_no_namespaces  # noqa: E402
@@ -33,7 +33,7 @@ def default_program():
 def parse_options():
     parser = argparse.ArgumentParser(prog="reproduce", description=__doc__.replace("\n", " "))
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="the default: a quarter of an hour on 2 cores")
+    size.add_argument("--quick", action="store_true", help="the default: 20 minutes on 2 cores")
     size.add_argument("--full", action="store_true", help="more rounds and longer jobs")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these experiments")
     parser.add_argument("--list", action="store_true", help="name the experiments and end")
@@ -142,8 +142,7 @@ def prepare_inputs(experiments, how, trireme, folder):
         places["text"] = prepare_text(trireme, folder)
     if "pictures" in wanted:
         places["pictures"] = prepare_pictures(folder)
-    if "shapes" in wanted:
-        places["shapes"] = prepare_shapes(folder)
+    places.update({name: prepare_shapes(folder, name) for name in TRAIN_SHAPES if name in wanted})
     for experiment in experiments:
         if not why_not(experiment, how):
             experiment.job = substitute(experiment.job, places)

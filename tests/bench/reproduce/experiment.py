@@ -6,7 +6,7 @@ import tomllib
 from expression import ExpressionError, names
 
 MATRIX = "matrix.toml"
-NEEDS = ("cores", "text", "pictures", "shapes", "gpu")
+NEEDS = ("cores", "text", "pictures", "shapes", "few_shapes", "gpu")
 PLOTS = ("bars", "memory", "curve", "waterfall")
 PEERS = ("eager", "compiled")
 
@@ -70,7 +70,7 @@ class Experiment:
     full: dict = dataclasses.field(default_factory=dict)  # keys of the job with --full
     dry: dict = dataclasses.field(default_factory=dict)   # and with --dry-run
     constants: dict = dataclasses.field(default_factory=dict)
-    needs: dict = dataclasses.field(default_factory=dict)  # cores; text, pictures, shapes; gpu
+    needs: dict = dataclasses.field(default_factory=dict)  # keys: NEEDS
     cannot: str = ""     # why it cannot be run yet; what would be needed
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 NUM_CLASSES, PICTURES_PER_CLASS, SIDE = 4, 60, 900
 DRAW_SHAPES = Path(__file__).resolve().parents[3] / "examples" / "draw_shapes.py"
-TRAIN_SHAPES, EVAL_SHAPES, SHAPES_SIDE = 160, 400, 96
+TRAIN_SHAPES = {"shapes": 160, "few_shapes": 20}  # pictures
+EVAL_SHAPES, SHAPES_SIDE = 400, 96
 
 
 def prepare_text(trireme, folder):
@@ -44,11 +45,11 @@ def prepare_pictures(folder):
     return data / "train"
 
 
-def prepare_shapes(folder):
-    """Few pictures of shapes with boxes, in COCO's format: train, eval, instances_train.json, instances_eval.json."""
-    data = folder / "shapes"
+def prepare_shapes(folder, name):
+    """Pictures of shapes with boxes, in COCO's format: train, eval, instances_train.json, instances_eval.json."""
+    data = folder / name
     if not (data / "instances_eval.json").exists():
-        counts = ["--train", str(TRAIN_SHAPES), "--eval", str(EVAL_SHAPES), "--side", str(SHAPES_SIDE)]
+        counts = ["--train", str(TRAIN_SHAPES[name]), "--eval", str(EVAL_SHAPES), "--side", str(SHAPES_SIDE)]
         subprocess.run([sys.executable, str(DRAW_SHAPES), str(data), *counts], check=True, capture_output=True)
     return data
 
