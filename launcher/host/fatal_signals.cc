@@ -38,7 +38,7 @@ void on_alarm(int) {
   ::_exit(128 + crash);
 }
 
-// Should the stack wait for a lock after all.
+// Printing a stack takes a lock of the dynamic linker, so it can wait after all.
 void limit_time() {
   std::signal(SIGALRM, on_alarm);
   sigset_t alarm;
